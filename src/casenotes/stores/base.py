@@ -1,0 +1,200 @@
+"""The store contract: operations over values, each bound to a scope inside the store.
+
+A backend passes when it passes `casenotes.testing.StoreContract`. Vectors travel as bytes
+(float32, little-endian), so that no backend needs numpy. A scope without resource is a scope of its
+own. `change` numbers grow by commit within a scope: whoever has seen change n asks for what came
+after it and misses nothing; `epoch` grows when something was removed and must be read anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from casenotes.types import Appended, HitKind, Message, Scope, Thread
+
+TurnStatus = Literal["open", "success", "failure", "aborted", "abandoned"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMark:
+    """Opens or closes a turn together with the messages it is saved with."""
+
+    turn_id: str
+    status: TurnStatus
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How far a scope has come."""
+
+    epoch: int
+    change: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What search needs to know of one item."""
+
+    kind: HitKind
+    id: str
+    thread_id: str
+    created_at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRow:
+    """The vector of one item."""
+
+    kind: HitKind
+    id: str
+    vector: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Everything of a scope after a change number.
+
+    `freshness` was read first: rows of later changes may be among them and come again next time.
+    """
+
+    freshness: Freshness
+    documents: Sequence[Document]
+    vectors: Sequence[VectorRow]
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceRecord:
+    """The embedding space a store holds vectors of."""
+
+    id: int
+    model: str
+    dimensions: int
+    normalised: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeSize:
+    """One scope in an overview."""
+
+    agent_id: str
+    resource_id: str | None
+    threads: int
+    messages: int
+
+    @property
+    def scope(self) -> Scope:
+        """The scope itself."""
+        return Scope(self.agent_id, self.resource_id)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """Size of the whole store."""
+
+    scopes: int
+    threads: int
+    messages: int
+    vectors: int
+    open_turns: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One result of a health check."""
+
+    name: str
+    status: Literal["ok", "warning", "failed"]
+    detail: str
+    remedy: str = ""
+
+
+def consistency_finding(what: str, broken: int) -> Finding:
+    """The finding for a count of rows that contradict the message log."""
+    if broken:
+        return Finding(what, "failed", f"{broken} {what} are inconsistent", "restore a backup")
+    return Finding(what, "ok", "consistent with the messages")
+
+
+class Store(Protocol):
+    """A place where the message log and what is derived from it lie."""
+
+    @property
+    def location(self) -> str:
+        """Where it lies, fit to be shown: without password."""
+        ...
+
+    async def open(self) -> None:
+        """Connect, check and bring the schema up to date."""
+        ...
+
+    async def close(self) -> None:
+        """Let running work end and disconnect."""
+        ...
+
+    async def append(
+        self, scope: Scope, messages: Sequence[Message], turn: TurnMark | None = None
+    ) -> Appended:
+        """Save messages of one thread durably, in order, all or none.
+
+        A message whose id is known with the same content is left as it is; with other content
+        the call raises MessageConflict and saves nothing.
+        """
+        ...
+
+    async def history(
+        self, scope: Scope, *, limit: int, before: int | None = None, after: int | None = None
+    ) -> list[Message]:
+        """A window of a thread, oldest first: the last before, or the first after, a sequence number."""
+        ...
+
+    async def messages(self, scope: Scope, ids: Sequence[str]) -> dict[str, Message]:
+        """The messages of those ids in any thread of the scope."""
+        ...
+
+    async def threads(self, scope: Scope) -> list[Thread]:
+        """The scope's threads, in order of creation."""
+        ...
+
+    async def update_thread(
+        self, scope: Scope, *, title: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Set title or metadata where given; False if there is no such thread."""
+        ...
+
+    async def freshness(self, scope: Scope) -> Freshness:
+        """One cheap read, made on every recall."""
+        ...
+
+    async def changes(self, scope: Scope, space_id: int, after: int) -> Changes:
+        """What came after a change number; all of it after 0."""
+        ...
+
+    async def claim_space(self, model: str, dimensions: int, normalised: bool) -> SpaceRecord:
+        """The store's active space; the given one becomes it in a store that has none."""
+        ...
+
+    async def put_vectors(self, scope: Scope, space_id: int, rows: Sequence[VectorRow]) -> None:
+        """Save vectors of items that exist; others are passed over."""
+        ...
+
+    async def unembedded(self, scope: Scope, space_id: int, limit: int) -> list[Message]:
+        """Messages that have text but no vector in that space."""
+        ...
+
+    async def scopes(self) -> list[ScopeSize]:
+        """All scopes with their sizes."""
+        ...
+
+    async def stats(self) -> StoreStats:
+        """Size of the whole store."""
+        ...
+
+    async def check(self) -> list[Finding]:
+        """Prove its own health."""
+        ...

@@ -1,0 +1,1 @@
+"""The server store: PostgreSQL with pgvector."""

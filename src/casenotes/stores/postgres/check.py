@@ -1,0 +1,30 @@
+"""Judge the health of a PostgreSQL store from what the server reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from casenotes.stores.base import Finding, consistency_finding
+
+
+def findings(facts: tuple[Any, ...], broken_threads: int, broken_vectors: int) -> list[Finding]:
+    """All findings, good and bad."""
+    version, fsync, synchronous_commit, pgvector = facts
+    return [
+        Finding("server", "ok", f"PostgreSQL {version}, pgvector {pgvector}"),
+        _durability(fsync, synchronous_commit),
+        consistency_finding("threads", broken_threads),
+        consistency_finding("vectors", broken_vectors),
+    ]
+
+
+def _durability(fsync: str, synchronous_commit: str) -> Finding:
+    detail = f"fsync {fsync}, synchronous_commit {synchronous_commit}"
+    if fsync == "on" and synchronous_commit != "off":
+        return Finding("durability", "ok", detail)
+    return Finding(
+        "durability",
+        "failed",
+        f"{detail}: a power cut can lose saved messages",
+        "switch both on in the server's configuration",
+    )

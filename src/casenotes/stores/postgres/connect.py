@@ -1,0 +1,135 @@
+"""Reach the PostgreSQL server: connection, pool, migrations, and clear errors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from casenotes.config import StorageSettings
+from casenotes.errors import MissingExtra, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from casenotes.stores.rows import migrations
+
+try:
+    import psycopg
+    from pgvector.psycopg import register_vector_async
+    from psycopg_pool import AsyncConnectionPool, PoolTimeout
+except ImportError as error:
+    raise MissingExtra(
+        f"PostgreSQL needs an extra ({error}); install it with: pip install 'casenotes[postgres]'"
+    ) from None
+
+PACKAGE = "casenotes.stores.postgres"
+MIGRATION_LOCK = 0x43617365
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+Pool = AsyncConnectionPool[Connection]
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    user = parts.username
+    return urlunsplit(parts._replace(netloc=f"{user}@{host}" if user else host, query=""))
+
+
+@asynccontextmanager
+async def store_errors(location: str) -> AsyncIterator[None]:
+    """Turn the driver's errors into ours, at this one seam."""
+    try:
+        yield
+    except (psycopg.OperationalError, PoolTimeout) as error:
+        raise StoreUnavailable(
+            f"cannot reach {location}: {_first_line(error)}; check that the server runs, and the URL"
+        ) from error
+    except psycopg.Error as error:
+        raise StoreError(f"PostgreSQL failed on {location}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+async def prepare_database(url: str, settings: StorageSettings) -> None:
+    """Migrate on a connection of its own; a bad URL or server fails here, at once and clearly."""
+    connection = await psycopg.AsyncConnection.connect(url, **connect_options(settings))
+    try:
+        await _migrate(connection)
+    finally:
+        await connection.close()
+
+
+async def open_pool(url: str, settings: StorageSettings) -> Pool:
+    """A pool whose connections know the vector type."""
+    pool: Pool = AsyncConnectionPool(
+        url,
+        min_size=1,
+        max_size=settings.postgres_pool_size,
+        max_waiting=settings.max_queued_writes,
+        timeout=settings.busy_timeout_seconds,
+        kwargs=connect_options(settings),
+        configure=register_vector_async,
+        open=False,
+        name="casenotes",
+    )
+    await pool.open(wait=True, timeout=settings.connect_timeout_seconds)
+    return pool
+
+
+def connect_options(settings: StorageSettings) -> dict[str, Any]:
+    """Autocommit, so that transactions are explicit; times come back in UTC."""
+    return {
+        "autocommit": True,
+        "connect_timeout": max(1, round(settings.connect_timeout_seconds)),
+        "options": "-c timezone=UTC",
+        "application_name": "casenotes",
+    }
+
+
+async def _migrate(connection: Connection) -> None:
+    known = list(migrations(PACKAGE))
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
+        version = await _version(connection)
+        if version > known[-1][0]:
+            raise StoreTooNew(
+                f"the database has schema {version}, this release knows up to {known[-1][0]}; "
+                "upgrade casenotes"
+            )
+        if version < known[-1][0]:
+            await _create_extension(connection)
+        for number, name, script in known:
+            if number > version:
+                await connection.execute(script.encode())
+                await connection.execute(
+                    "INSERT INTO casenotes.migrations (number, name) VALUES (%s, %s)",
+                    (number, name),
+                )
+
+
+async def _version(connection: Connection) -> int:
+    """The newest recorded migration; 0 in a new database, which gets its schema here."""
+    cursor = await connection.execute("SELECT to_regclass('casenotes.migrations')")
+    if (row := await cursor.fetchone()) and row[0] is None:
+        await connection.execute("CREATE SCHEMA IF NOT EXISTS casenotes")
+        await connection.execute(
+            "CREATE TABLE casenotes.migrations (number integer PRIMARY KEY, name text NOT NULL, "
+            "applied_at timestamptz NOT NULL DEFAULT now())"
+        )
+    cursor = await connection.execute("SELECT coalesce(max(number), 0) FROM casenotes.migrations")
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+async def _create_extension(connection: Connection) -> None:
+    try:
+        await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile):
+        raise StoreDamaged(
+            "the server has no pgvector extension; install pgvector on the server"
+        ) from None
+    except psycopg.errors.InsufficientPrivilege:
+        raise StoreUnavailable(
+            "this role may not create the extension; let an administrator run: CREATE EXTENSION vector"
+        ) from None

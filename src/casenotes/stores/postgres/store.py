@@ -1,0 +1,294 @@
+"""The Store over PostgreSQL: binds values to the statements of queries.sql and rows back to values.
+
+Reads are sent in one round trip: the scope for row-level security and the statement share a
+pipeline. Writes first take the scope's row, so that change numbers become visible in order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from pgvector import Vector
+
+from casenotes.config import StorageSettings
+from casenotes.errors import StoreUnavailable
+from casenotes.stores.base import (
+    Changes,
+    Document,
+    Finding,
+    Freshness,
+    ScopeSize,
+    SpaceRecord,
+    StoreStats,
+    TurnMark,
+    VectorRow,
+)
+from casenotes.stores.postgres.check import findings
+from casenotes.stores.postgres.connect import (
+    PACKAGE,
+    Connection,
+    Pool,
+    open_pool,
+    prepare_database,
+    store_errors,
+    without_password,
+)
+from casenotes.stores.rows import (
+    check_repetition,
+    decode_metadata,
+    document_from_row,
+    message_from_row,
+    message_values,
+    named_queries,
+    scope_key,
+    thread_key,
+)
+from casenotes.types import Appended, Message, Scope, Thread
+
+LAST = 2**62
+Row = tuple[Any, ...]
+
+
+class PostgresStore:
+    """A schema `casenotes` in one database, shared by any number of processes."""
+
+    def __init__(self, url: str, settings: StorageSettings) -> None:
+        self._url = url
+        self._settings = settings
+        self._sql = {name: sql.encode() for name, sql in named_queries(PACKAGE).items()}
+        self._pool: Pool | None = None
+
+    @property
+    def location(self) -> str:
+        """The URL without its password."""
+        return without_password(self._url)
+
+    async def open(self) -> None:
+        """Migrate the database and open the pool."""
+        async with store_errors(self.location):
+            await prepare_database(self._url, self._settings)
+            self._pool = await open_pool(self._url, self._settings)
+
+    async def close(self) -> None:
+        """Close the pool."""
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            await pool.close(timeout=self._settings.close_timeout_seconds)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        if self._pool is None:
+            raise StoreUnavailable("the store is closed; open it again")
+        async with store_errors(self.location), self._pool.connection() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _transaction(self, scope: Scope) -> AsyncIterator[Connection]:
+        async with self._connection() as connection, connection.transaction():
+            await connection.execute(self._sql["enter_scope"], scope_key(scope))
+            yield connection
+
+    async def _fetch(self, scope: Scope, name: str, values: Mapping[str, Any]) -> list[Row]:
+        async with self._connection() as connection, connection.pipeline():
+            await connection.execute(self._sql["enter_scope"], scope_key(scope))
+            cursor = await connection.execute(self._sql[name], values, binary=True)
+            return await cursor.fetchall()
+
+    async def _fetch_all_scopes(self, name: str) -> list[Row]:
+        async with self._connection() as connection:
+            return await (await connection.execute(self._sql[name])).fetchall()
+
+    async def append(
+        self, scope: Scope, messages: Sequence[Message], turn: TurnMark | None = None
+    ) -> Appended:
+        """See Store.append."""
+        key = thread_key(scope)
+        given = [replace(message, thread_id=key["thread"]) for message in messages]
+        async with self._transaction(scope) as connection:
+            change = await self._value(connection, "next_change", key)
+            seq = await self._value(connection, "last_seq", key) or 0
+            known = await self._known(connection, key, given)
+            saved, added = _in_sequence(given, known, seq)
+            if added:
+                await self._insert(connection, key, added, change)
+            if turn:
+                await self._mark_turn(connection, key, turn)
+        new_ids = {str(message.id) for message in added}
+        return Appended(given, key["thread"], [m.seq or 0 for m in saved], new_ids, known)
+
+    async def _value(self, connection: Connection, name: str, values: Mapping[str, Any]) -> Any:
+        row = await (await connection.execute(self._sql[name], values)).fetchone()
+        return row[0] if row else None
+
+    async def _known(
+        self, connection: Connection, key: Mapping[str, str], given: Sequence[Message]
+    ) -> dict[str, Message]:
+        values = {**key, "ids": [message.id for message in given]}
+        cursor = await connection.execute(self._sql["messages_by_id"], values)
+        return {row[0]: _message(row) for row in await cursor.fetchall()}
+
+    async def _insert(
+        self, connection: Connection, key: Mapping[str, str], added: Sequence[Message], change: int
+    ) -> None:
+        rows = [{**message_values(m, key), "seq": m.seq, "change": change} for m in added]
+        times = [row["created_at"] for row in rows]
+        moved = {"last_seq": added[-1].seq, "first_at": min(times), "last_at": max(times)}
+        await connection.cursor().executemany(self._sql["insert_message"], rows)
+        await connection.execute(self._sql["advance_thread"], {**key, **moved})
+
+    async def _mark_turn(
+        self, connection: Connection, key: Mapping[str, str], turn: TurnMark
+    ) -> None:
+        values = {**key, "turn": turn.turn_id, "status": turn.status, "at": turn.at}
+        if turn.status == "open":
+            await connection.execute(self._sql["abandon_open_turns"], values)
+            await connection.execute(self._sql["open_turn"], values)
+        else:
+            await connection.execute(self._sql["close_turn"], values)
+
+    async def history(
+        self, scope: Scope, *, limit: int, before: int | None = None, after: int | None = None
+    ) -> list[Message]:
+        """See Store.history."""
+        values = {**thread_key(scope), "limit": limit, "before": before or LAST, "after": after}
+        name = "history_before" if after is None else "history_after"
+        return [_message(row) for row in await self._fetch(scope, name, values)]
+
+    async def messages(self, scope: Scope, ids: Sequence[str]) -> dict[str, Message]:
+        """See Store.messages."""
+        values = {**scope_key(scope), "ids": list(ids)}
+        return {row[0]: _message(row) for row in await self._fetch(scope, "messages_by_id", values)}
+
+    async def threads(self, scope: Scope) -> list[Thread]:
+        """See Store.threads."""
+        rows = await self._fetch(scope, "threads", scope_key(scope))
+        return [
+            Thread(thread, title, decode_metadata(metadata), *rest)
+            for thread, title, metadata, *rest in rows
+        ]
+
+    async def update_thread(
+        self, scope: Scope, *, title: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> bool:
+        """See Store.update_thread."""
+        encoded = None if metadata is None else json.dumps(metadata, ensure_ascii=False)
+        values = {**thread_key(scope), "title": title, "metadata": encoded}
+        async with self._transaction(scope) as connection:
+            return bool((await connection.execute(self._sql["update_thread"], values)).rowcount)
+
+    async def freshness(self, scope: Scope) -> Freshness:
+        """See Store.freshness."""
+        return _freshness(await self._fetch(scope, "freshness", scope_key(scope)))
+
+    async def changes(self, scope: Scope, space_id: int, after: int) -> Changes:
+        """See Store.changes."""
+        values = {**scope_key(scope), "space": space_id, "after": after}
+        async with self._connection() as connection, connection.pipeline():
+            await connection.execute(self._sql["enter_scope"], scope_key(scope))
+            cursors = [
+                await connection.execute(self._sql[name], values, binary=True)
+                for name in ("freshness", "changed_messages", "changed_vectors")
+            ]
+            freshness, messages, vectors = [await cursor.fetchall() for cursor in cursors]
+        return Changes(
+            _freshness(freshness),
+            [_document(row) for row in messages],
+            [_vector_row(row) for row in vectors],
+        )
+
+    async def claim_space(self, model: str, dimensions: int, normalised: bool) -> SpaceRecord:
+        """See Store.claim_space."""
+        values = {"model": model, "dimensions": dimensions, "normalised": normalised}
+        async with self._connection() as connection, connection.transaction():
+            row = await (await connection.execute(self._sql["active_space"])).fetchone()
+            if row is None:
+                await connection.execute(self._sql["lock_spaces"])
+                row = await (await connection.execute(self._sql["active_space"])).fetchone()
+            if row is None:
+                await connection.execute(self._sql["insert_space"], values)
+                row = await (await connection.execute(self._sql["active_space"])).fetchone()
+        return SpaceRecord(*(row or ()))
+
+    async def put_vectors(self, scope: Scope, space_id: int, rows: Sequence[VectorRow]) -> None:
+        """See Store.put_vectors."""
+        if not rows:
+            return
+        key = scope_key(scope)
+        async with self._transaction(scope) as connection:
+            common = {
+                **key,
+                "space": space_id,
+                "change": await self._value(connection, "next_change", key),
+            }
+            await connection.cursor().executemany(
+                self._sql["put_message_vector"],
+                [{**common, "id": row.id, "vector": _wire_vector(row.vector)} for row in rows],
+            )
+
+    async def unembedded(self, scope: Scope, space_id: int, limit: int) -> list[Message]:
+        """See Store.unembedded."""
+        values = {**scope_key(scope), "space": space_id, "limit": limit}
+        return [_message(row) for row in await self._fetch(scope, "unembedded", values)]
+
+    async def scopes(self) -> list[ScopeSize]:
+        """See Store.scopes."""
+        rows = await self._fetch_all_scopes("scopes")
+        return [ScopeSize(agent, resource or None, *sizes) for agent, resource, *sizes in rows]
+
+    async def stats(self) -> StoreStats:
+        """See Store.stats."""
+        return StoreStats(*(await self._fetch_all_scopes("stats"))[0])
+
+    async def check(self) -> list[Finding]:
+        """See Store.check."""
+        facts = (await self._fetch_all_scopes("server_facts"))[0]
+        threads, vectors = [
+            (await self._fetch_all_scopes(name))[0][0]
+            for name in ("broken_threads", "broken_vectors")
+        ]
+        return findings(facts, threads, vectors)
+
+
+def _in_sequence(
+    given: Sequence[Message], known: Mapping[str, Message], last_seq: int
+) -> tuple[list[Message], list[Message]]:
+    """All messages as they will stand in the log, and those that are new, numbered from last_seq."""
+    seen = dict(known)
+    saved: list[Message] = []
+    added: list[Message] = []
+    for message in given:
+        stored = seen.get(str(message.id))
+        if stored is None:
+            stored = replace(message, seq=last_seq + len(added) + 1)
+            seen[str(message.id)] = stored
+            added.append(stored)
+        else:
+            check_repetition(stored, message)
+        saved.append(stored)
+    return saved, added
+
+
+def _message(row: Row) -> Message:
+    return message_from_row(row, lambda time: time)
+
+
+def _document(row: Row) -> Document:
+    return document_from_row(row, lambda time: time.timestamp())
+
+
+def _freshness(rows: Sequence[Row]) -> Freshness:
+    return Freshness(*rows[0]) if rows else Freshness(0, 0)
+
+
+def _wire_vector(vector: bytes) -> Vector:
+    return Vector(np.frombuffer(vector, dtype="<f4"))
+
+
+def _vector_row(row: Row) -> VectorRow:
+    kind, item_id, vector = row
+    return VectorRow(kind, item_id, vector.to_numpy().astype("<f4", copy=False).tobytes())

@@ -1,0 +1,154 @@
+"""Between values and rows, the same for both backends: parts and metadata as JSON, SQL by name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from casenotes.errors import InvalidScope, MessageConflict
+from casenotes.stores.base import Document
+from casenotes.types import Message, Part, Scope, ToolCall, ToolResult
+
+QUERY_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+MIGRATION_NAME = re.compile(r"^(\d{4})_(\w+)\.sql$")
+
+
+def scope_key(scope: Scope) -> dict[str, str]:
+    """Parameters of agent and resource; no resource is the empty string in the tables."""
+    return {"agent": scope.agent_id, "resource": scope.resource_id or ""}
+
+
+def thread_key(scope: Scope) -> dict[str, str]:
+    """Parameters of agent, resource and thread."""
+    if scope.thread_id is None:
+        raise no_thread(scope)
+    return {**scope_key(scope), "thread": scope.thread_id}
+
+
+def no_thread(scope: Scope) -> InvalidScope:
+    """The error for a scope that names no thread where one is needed."""
+    return InvalidScope(f"{scope!r} has no thread_id; this call works on one thread")
+
+
+def message_values(message: Message, key: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters of a new message; sequence and change number are added where they are given out."""
+    return {
+        **key,
+        "id": message.id,
+        "role": message.role,
+        "text": message.text,
+        "parts": encode_parts(message.parts),
+        "metadata": encode_metadata(message.metadata),
+        "created_at": message.created_at,
+    }
+
+
+def message_from_row(row: Sequence[Any], time: Callable[[Any], datetime]) -> Message:
+    """The message of a row; `time` reads the backend's form of a time."""
+    message_id, thread_id, seq, role, text, parts, metadata, created_at = row
+    return Message(
+        role,
+        text,
+        id=message_id,
+        created_at=time(created_at),
+        parts=decode_parts(parts),
+        metadata=decode_metadata(metadata),
+        thread_id=thread_id,
+        seq=seq,
+    )
+
+
+def document_from_row(row: Sequence[Any], seconds: Callable[[Any], float]) -> Document:
+    """What search reads of a message row; `seconds` turns the backend's time into seconds since 1970."""
+    message_id, thread_id, created_at, text, parts = row
+    if parts:
+        text = Message("tool", text, parts=decode_parts(parts)).search_text
+    return Document("message", message_id, thread_id, seconds(created_at), text)
+
+
+def encode_parts(parts: Sequence[Part]) -> str | None:
+    """Parts as JSON, None if there are none."""
+    return json.dumps(parts_to_json(parts), ensure_ascii=False) if parts else None
+
+
+def decode_parts(stored: str | None) -> tuple[Part, ...]:
+    """The parts of a row."""
+    return tuple(part_from_json(item) for item in json.loads(stored)) if stored else ()
+
+
+def encode_metadata(metadata: Mapping[str, Any]) -> str | None:
+    """Metadata as JSON, None if empty."""
+    return json.dumps(metadata, ensure_ascii=False) if metadata else None
+
+
+def decode_metadata(stored: str | None) -> dict[str, Any]:
+    """The metadata of a row."""
+    return json.loads(stored) if stored else {}
+
+
+def parts_to_json(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """Parts in their JSON form."""
+    return [_part_to_json(part) for part in parts]
+
+
+def part_from_json(item: Mapping[str, Any]) -> Part:
+    """One part of its JSON form."""
+    if item["type"] == "tool_call":
+        return ToolCall(item["id"], item["name"], item["arguments"])
+    return ToolResult(item["call_id"], item["content"], item["is_error"])
+
+
+def _part_to_json(part: Part) -> dict[str, Any]:
+    if isinstance(part, ToolCall):
+        return {
+            "type": "tool_call",
+            "id": part.id,
+            "name": part.name,
+            "arguments": dict(part.arguments),
+        }
+    return {
+        "type": "tool_result",
+        "call_id": part.call_id,
+        "content": part.content,
+        "is_error": part.is_error,
+    }
+
+
+def same_content(stored: Message, given: Message) -> bool:
+    """Whether a repeated id is a repetition: time and metadata may differ, what was said may not."""
+    return (stored.thread_id, stored.role, stored.text, encode_parts(stored.parts)) == (
+        given.thread_id,
+        given.role,
+        given.text,
+        encode_parts(given.parts),
+    )
+
+
+def check_repetition(stored: Message, given: Message) -> None:
+    """Raise MessageConflict unless the given message repeats the stored one."""
+    if not same_content(stored, given):
+        raise MessageConflict(
+            f"message id {given.id!r} is already taken in this scope by another message "
+            f"(thread {stored.thread_id!r}, role {stored.role}); use another id"
+        )
+
+
+@cache
+def named_queries(package: str) -> dict[str, str]:
+    """The statements of a package's queries.sql by their `-- name:` lines."""
+    text = resources.files(package).joinpath("queries.sql").read_text("utf-8")
+    pieces = QUERY_NAME.split(text)
+    return {name: sql.strip() for name, sql in zip(pieces[1::2], pieces[2::2], strict=True)}
+
+
+def migrations(package: str) -> Iterator[tuple[int, str, str]]:
+    """Number, name and SQL of a package's migrations, in order."""
+    folder = resources.files(package).joinpath("migrations")
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if match := MIGRATION_NAME.match(file.name):
+            yield int(match[1]), match[2], file.read_text("utf-8")

@@ -1,0 +1,179 @@
+"""Append messages: number them, insert them, move thread and scope on, for many callers at once.
+
+The usual case, in which every message is new, takes one statement a table for the whole batch. Where a
+message is known already, the batch is refused and each request is performed alone, message by message.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from casenotes.stores.base import TurnMark
+from casenotes.stores.rows import check_repetition, encode_metadata, encode_parts, message_from_row
+from casenotes.types import Appended, Message
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+ThreadKey = tuple[str, str, str]
+
+
+class NotAllNew(Exception):
+    """Some message of a batch is known already: perform the requests one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRequest:
+    """One caller's messages; `key` is agent, resource and thread."""
+
+    key: ThreadKey
+    messages: Sequence[Message]
+    turn: TurnMark | None
+
+
+class _Tail:
+    """Where a thread ends: its last sequence number, its scope's change number, its new times."""
+
+    __slots__ = ("change", "seq", "times")
+
+    def __init__(self, seq: int, change: int) -> None:
+        self.seq = seq
+        self.change = change
+        self.times: list[int] = []
+
+
+class Appender:
+    """Performs append requests on the write lane's connection."""
+
+    def __init__(self, queries: dict[str, str]) -> None:
+        self._sql = queries
+
+    def append(
+        self, connection: sqlite3.Connection, requests: list[AppendRequest]
+    ) -> list[Appended]:
+        """All requests of a group."""
+        tails: dict[ThreadKey, _Tail] = {}
+        if len(requests) == 1:
+            results = [self._append_carefully(connection, requests[0], tails)]
+        else:
+            results = self._append_new(connection, requests, tails)
+        self._move_on(connection, tails)
+        for request in requests:
+            if request.turn:
+                self._mark_turn(connection, request.key, request.turn)
+        return results
+
+    def _append_new(
+        self,
+        connection: sqlite3.Connection,
+        requests: list[AppendRequest],
+        tails: dict[ThreadKey, _Tail],
+    ) -> list[Appended]:
+        rows: list[tuple[Any, ...]] = []
+        results: list[Appended] = []
+        for request in requests:
+            tail = self._tail(connection, request.key, tails)
+            first = tail.seq + 1
+            rows += [_row(message, request.key, tail) for message in request.messages]
+            new_ids = {str(message.id) for message in request.messages}
+            seqs = range(first, tail.seq + 1)
+            results.append(Appended(request.messages, request.key[2], seqs, new_ids))
+        if connection.executemany(self._sql["insert_message"], rows).rowcount != len(rows):
+            raise NotAllNew
+        return results
+
+    def _append_carefully(
+        self, connection: sqlite3.Connection, request: AppendRequest, tails: dict[ThreadKey, _Tail]
+    ) -> Appended:
+        tail = self._tail(connection, request.key, tails)
+        seqs: list[int] = []
+        new_ids: set[str] = set()
+        known: dict[str, Message] = {}
+        for message in request.messages:
+            row = _row(message, request.key, tail)
+            if connection.execute(self._sql["insert_message"], row).rowcount:
+                new_ids.add(str(message.id))
+                seqs.append(tail.seq)
+            else:
+                tail.seq -= 1
+                tail.times.pop()
+                stored = known[str(message.id)] = self._repeated(connection, request.key, message)
+                seqs.append(stored.seq or 0)
+        return Appended(request.messages, request.key[2], seqs, new_ids, known)
+
+    def _tail(
+        self, connection: sqlite3.Connection, key: ThreadKey, tails: dict[ThreadKey, _Tail]
+    ) -> _Tail:
+        if key not in tails:
+            seq, change = connection.execute(self._sql["thread_state"], (*key, *key[:2])).fetchone()
+            tails[key] = _Tail(seq or 0, (change or 0) + 1)
+        return tails[key]
+
+    def _move_on(self, connection: sqlite3.Connection, tails: dict[ThreadKey, _Tail]) -> None:
+        moved = [(key, tail) for key, tail in tails.items() if tail.times]
+        connection.executemany(
+            self._sql["advance_thread"],
+            [
+                (*key, tail.seq, tail.change, min(tail.times), max(tail.times))
+                for key, tail in moved
+            ],
+        )
+        connection.executemany(
+            self._sql["advance_scope"], [(*key[:2], tail.change) for key, tail in moved]
+        )
+
+    def _repeated(self, connection: sqlite3.Connection, key: ThreadKey, given: Message) -> Message:
+        values = {"agent": key[0], "resource": key[1], "ids": json.dumps([given.id])}
+        stored = message_from_row(
+            connection.execute(self._sql["messages_by_id"], values).fetchone(), time_from_micros
+        )
+        check_repetition(stored, replace(given, thread_id=key[2]))
+        return stored
+
+    def _mark_turn(self, connection: sqlite3.Connection, key: ThreadKey, turn: TurnMark) -> None:
+        agent, resource, thread = key
+        values = {
+            "agent": agent,
+            "resource": resource,
+            "thread": thread,
+            "turn": turn.turn_id,
+            "status": turn.status,
+            "at": micros(turn.at),
+        }
+        if turn.status == "open":
+            connection.execute(self._sql["abandon_open_turns"], values)
+            connection.execute(self._sql["open_turn"], values)
+        else:
+            connection.execute(self._sql["close_turn"], values)
+
+
+def _row(message: Message, key: ThreadKey, tail: _Tail) -> tuple[Any, ...]:
+    """The next row of the thread, in the order of the statement's parameters."""
+    created_at = micros(message.created_at or EPOCH)
+    tail.seq += 1
+    tail.times.append(created_at)
+    return (
+        *key,
+        message.id,
+        tail.seq,
+        message.role,
+        message.text,
+        encode_parts(message.parts),
+        encode_metadata(message.metadata),
+        created_at,
+        tail.change,
+    )
+
+
+def micros(time: datetime) -> int:
+    """Microseconds since 1970."""
+    return (time - EPOCH) // MICROSECOND
+
+
+def time_from_micros(count: int) -> datetime:
+    """The time of that many microseconds since 1970."""
+    return EPOCH + count * MICROSECOND

@@ -1,0 +1,107 @@
+"""Open the SQLite file: place, permissions, pragmas, and clear errors for what can go wrong."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from casenotes.config import StorageSettings
+from casenotes.errors import SettingsError, StoreDamaged, StoreError, StoreUnavailable
+
+APPLICATION_ID = 0x43617365
+"""Marks the file as ours; the letters are "Case"."""
+
+FIXED_IN_VERSION = (3, 51, 3)
+"""From here on SQLite is free of the WAL-reset bug, which several writing processes can meet."""
+
+BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+DAMAGE_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+UNWRITABLE_CODES = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+
+
+def path_of(url: str) -> Path | None:
+    """The file of a URL such as sqlite:///relative.db or sqlite:////absolute.db; None in memory."""
+    prefix, _, rest = url.partition("://")
+    if prefix != "sqlite" or not rest.startswith("/") or not rest.strip("/"):
+        raise SettingsError(f"database URL {url!r} names no file; use sqlite:///file.db")
+    name = rest[1:]
+    return None if name == ":memory:" else Path(name)
+
+
+def create_private_file(path: Path) -> None:
+    """Make the file readable by its owner alone before SQLite writes into it."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except FileNotFoundError:
+        raise StoreUnavailable(
+            f"cannot create {str(path)!r}: the directory {str(path.parent)!r} does not exist; create it first"
+        ) from None
+    except IsADirectoryError:
+        raise StoreUnavailable(f"{str(path)!r} is a directory; name a file in it") from None
+    except OSError as error:
+        raise StoreUnavailable(
+            f"cannot write {str(path)!r}: {error.strerror}; choose a place you may write to"
+        ) from None
+
+
+def connect(path: Path, settings: StorageSettings, *, read_only: bool) -> sqlite3.Connection:
+    """A connection with our pragmas; autocommit, so that transactions are explicit."""
+    with store_errors(path):
+        connection = sqlite3.connect(
+            path,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+            timeout=settings.busy_timeout_seconds,
+        )
+        try:
+            _configure(connection, read_only)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _configure(connection: sqlite3.Connection, read_only: bool) -> None:
+    for pragma in (
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "secure_delete = ON",
+        "foreign_keys = ON",
+        "trusted_schema = OFF",
+        "temp_store = MEMORY",
+        f"query_only = {'ON' if read_only else 'OFF'}",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+@contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """Turn the driver's errors into ours, at this one seam."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+
+
+def translate(error: sqlite3.Error, path: Path) -> StoreError:
+    """Our error for one of the driver's, with the remedy."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in DAMAGE_CODES:
+        return StoreDamaged(
+            f"{str(path)!r} is not a database or is damaged ({error}); restore a backup"
+        )
+    if code in BUSY_CODES:
+        return StoreUnavailable(f"{str(path)!r} is locked by another process ({error}); try again")
+    if code in UNWRITABLE_CODES:
+        return StoreUnavailable(
+            f"cannot write {str(path)!r} ({error}); check file and directory permissions"
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return StoreUnavailable(
+            f"no room left to write {str(path)!r} ({error}); free some disk space"
+        )
+    return StoreError(f"SQLite failed on {str(path)!r}: {error}")

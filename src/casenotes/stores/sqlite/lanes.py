@@ -1,0 +1,203 @@
+"""Threads that own SQLite connections; async callers hand them work and await the result.
+
+Reads go to a few read lanes. All writes go to one write lane, which takes whatever is queued and
+commits it together: thirty-two callers share one disk flush, and neighbours of one kind share their
+statements. If anything in such a group fails, the group is undone and each job runs again alone
+behind its own savepoint, so a failing one takes nothing with it. A caller that is cancelled before
+its turn came leaves no trace; after that its write may stand, which is safe because writes are
+idempotent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from casenotes.errors import Overloaded, StoreUnavailable
+
+T = TypeVar("T")
+Connect = Callable[[], sqlite3.Connection]
+Perform = Callable[[sqlite3.Connection, list[Any]], list[Any]]
+"""Performs several items of one kind on a connection and returns their results in order."""
+
+MAX_GROUP = 512
+
+
+class Job:
+    """One item on its way to a connection and its outcome on the way back."""
+
+    __slots__ = ("error", "future", "item", "loop", "perform", "result")
+
+    def __init__(self, perform: Perform, item: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self.perform = perform
+        self.item = item
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self, connection: sqlite3.Connection) -> None:
+        """Perform this job alone."""
+        try:
+            (self.result,) = self.perform(connection, [self.item])
+        except BaseException as error:
+            self.error = error
+
+    def settle(self) -> None:
+        """Give the outcome to the waiting caller; runs in the caller's loop."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class Lane:
+    """One queue served by threads with a connection each; every job runs alone."""
+
+    def __init__(self, name: str, connect: Connect, threads: int, max_queued: int) -> None:
+        self._name = name
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._max_queued = max_queued
+        self._closed = False
+        self._connections = [connect() for _ in range(threads)]
+        self._threads = [
+            threading.Thread(
+                target=self._serve, args=(c,), name=f"casenotes-{name}-{i}", daemon=True
+            )
+            for i, c in enumerate(self._connections)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def run(self, function: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        """Call a function with a connection of this lane."""
+        return self.submit(_call_each, function)
+
+    def submit(self, perform: Perform, item: Any) -> asyncio.Future[Any]:
+        """Queue an item; jobs with the same `perform` may be performed together."""
+        if self._closed:
+            raise StoreUnavailable("the store is closed; open it again")
+        if self._queue.qsize() >= self._max_queued:
+            raise Overloaded(
+                f"{self._queue.qsize()} operations are waiting for the {self._name} lane "
+                "(setting max_queued_writes); slow down and retry"
+            )
+        job = Job(perform, item, asyncio.get_running_loop())
+        self._queue.put(job)
+        return job.future
+
+    def close(self) -> None:
+        """Finish what is queued, then end the threads and close the connections."""
+        self._closed = True
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join()
+        for connection in self._connections:
+            connection.close()
+
+    def _serve(self, connection: sqlite3.Connection) -> None:
+        while (job := self._queue.get()) is not None:
+            if not job.future.cancelled():
+                job.run(connection)
+                _settle_all([job])
+
+
+class WriteLane(Lane):
+    """One thread that commits everything queued in one transaction."""
+
+    def __init__(self, connect: Connect, max_queued: int) -> None:
+        super().__init__("write", connect, threads=1, max_queued=max_queued)
+
+    def _serve(self, connection: sqlite3.Connection) -> None:
+        going_on = True
+        while going_on:
+            jobs, going_on = self._next_group()
+            if jobs:
+                _commit(jobs, connection)
+                _settle_all(jobs)
+
+    def _next_group(self) -> tuple[list[Job], bool]:
+        """Wait for one job, then take all that are there already; False when told to stop."""
+        group: list[Job] = []
+        item = self._queue.get()
+        while item is not None:
+            if not item.future.cancelled():
+                group.append(item)
+            if len(group) >= MAX_GROUP:
+                return group, True
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                return group, True
+        return group, False
+
+
+def _commit(jobs: Sequence[Job], connection: sqlite3.Connection) -> None:
+    try:
+        with transaction(connection):
+            for perform, same in groupby(jobs, key=lambda job: job.perform):
+                neighbours = list(same)
+                results = perform(connection, [job.item for job in neighbours])
+                for job, result in zip(neighbours, results, strict=True):
+                    job.result = result
+    except BaseException as error:
+        if len(jobs) == 1:
+            jobs[0].error = error
+        else:
+            _commit_apart(jobs, connection)
+
+
+def _commit_apart(jobs: Sequence[Job], connection: sqlite3.Connection) -> None:
+    """Still one transaction, but each job behind its own savepoint."""
+    try:
+        with transaction(connection):
+            for job in jobs:
+                connection.execute("SAVEPOINT job")
+                job.run(connection)
+                if job.error is not None:
+                    connection.execute("ROLLBACK TO job")
+                connection.execute("RELEASE job")
+    except BaseException as error:
+        for job in jobs:
+            job.error = job.error or error
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """BEGIN IMMEDIATE, so that a read followed by a write cannot fail half-way on a lock."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _call_each(connection: sqlite3.Connection, functions: list[Any]) -> list[Any]:
+    return [function(connection) for function in functions]
+
+
+def _settle_all(jobs: Sequence[Job]) -> None:
+    """Wake each loop once, however many of its callers are served."""
+    for loop in {job.loop for job in jobs}:
+        mine = [job for job in jobs if job.loop is loop]
+        try:
+            loop.call_soon_threadsafe(_settle, mine)
+        except RuntimeError:  # that loop was closed: nobody is waiting any more
+            continue
+
+
+def _settle(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        job.settle()

@@ -1,0 +1,60 @@
+"""Bring a SQLite file up to date: numbered files, forward only, each recorded, all under one lock."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from casenotes.errors import StoreDamaged, StoreTooNew
+from casenotes.stores.rows import migrations
+from casenotes.stores.sqlite.connect import APPLICATION_ID
+from casenotes.stores.sqlite.lanes import transaction
+
+PACKAGE = "casenotes.stores.sqlite"
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Apply what is missing; a crash in between leaves the file as it was."""
+    known = list(migrations(PACKAGE))
+    if _version(connection) == known[-1][0] and _application_id(connection) == APPLICATION_ID:
+        return
+    with transaction(connection):
+        _check_ownership(connection, path)
+        version = _version(connection)
+        if version > known[-1][0]:
+            raise StoreTooNew(
+                f"{str(path)!r} has schema {version}, this release knows up to {known[-1][0]}; "
+                "upgrade casenotes"
+            )
+        for number, _name, script in known:
+            if number > version:
+                for statement in _statements(script):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {number}")
+
+
+def _check_ownership(connection: sqlite3.Connection, path: Path) -> None:
+    """Never create tables in another program's database."""
+    if _application_id(connection) == APPLICATION_ID:
+        return
+    if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        raise StoreDamaged(f"{str(path)!r} is a database of another program; choose another file")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _application_id(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA application_id").fetchone()[0])
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

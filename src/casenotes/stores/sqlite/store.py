@@ -1,0 +1,264 @@
+"""The Store over SQLite: binds values to the statements of queries.sql and rows back to values."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from casenotes.config import StorageSettings
+from casenotes.stores.base import (
+    Changes,
+    Document,
+    Finding,
+    Freshness,
+    ScopeSize,
+    SpaceRecord,
+    StoreStats,
+    TurnMark,
+    VectorRow,
+)
+from casenotes.stores.rows import (
+    decode_metadata,
+    document_from_row,
+    message_from_row,
+    named_queries,
+    no_thread,
+    scope_key,
+    thread_key,
+)
+from casenotes.stores.sqlite.append import Appender, AppendRequest, time_from_micros
+from casenotes.stores.sqlite.check import run_checks
+from casenotes.stores.sqlite.connect import (
+    connect,
+    create_private_file,
+    path_of,
+    store_errors,
+    translate,
+)
+from casenotes.stores.sqlite.lanes import Lane, WriteLane
+from casenotes.stores.sqlite.migrate import PACKAGE, migrate
+from casenotes.types import Appended, Message, Scope, Thread
+
+T = TypeVar("T")
+READERS = 2
+LAST = 2**62
+
+
+class SqliteStore:
+    """One file, several readers, one writer that commits in groups."""
+
+    def __init__(self, url: str, settings: StorageSettings) -> None:
+        self._settings = settings
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._given_path = path_of(url)
+        self._sql = named_queries(PACKAGE)
+        self._perform_append = Appender(self._sql).append
+
+    @property
+    def location(self) -> str:
+        """The URL without secrets; SQLite has none."""
+        return f"sqlite:///{self._given_path or ':memory:'}"
+
+    async def open(self) -> None:
+        """Create or open the file, migrate it, start the lanes."""
+        if self._given_path is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="casenotes-")
+        self._path = self._given_path or Path(
+            str(self._temporary and self._temporary.name), "memory.db"
+        )
+        await asyncio.to_thread(self._start)
+
+    def _start(self) -> None:
+        create_private_file(self._path)
+        with store_errors(self._path):
+            connection = self._connect(read_only=False)
+            try:
+                migrate(connection, self._path)
+            finally:
+                connection.close()
+        limit = self._settings.max_queued_writes
+        self._writer = WriteLane(lambda: self._connect(read_only=False), limit)
+        self._reader = Lane("read", lambda: self._connect(read_only=True), READERS, limit)
+
+    def _connect(self, *, read_only: bool) -> sqlite3.Connection:
+        return connect(self._path, self._settings, read_only=read_only)
+
+    async def close(self) -> None:
+        """Finish queued writes and close the file."""
+        await asyncio.to_thread(self._reader.close)
+        await asyncio.to_thread(self._writer.close)
+        if self._temporary:
+            self._temporary.cleanup()
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with store_errors(self._path):
+            return await self._reader.run(work)
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with store_errors(self._path):
+            return await self._writer.run(work)
+
+    async def append(
+        self, scope: Scope, messages: Sequence[Message], turn: TurnMark | None = None
+    ) -> Appended:
+        """See Store.append."""
+        if scope.thread_id is None:
+            raise no_thread(scope)
+        key = (scope.agent_id, scope.resource_id or "", scope.thread_id)
+        request = AppendRequest(key, messages, turn)
+        try:
+            result: Appended = await self._writer.submit(self._perform_append, request)
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
+        return result
+
+    async def history(
+        self, scope: Scope, *, limit: int, before: int | None = None, after: int | None = None
+    ) -> list[Message]:
+        """See Store.history."""
+        values = thread_key(scope) | {"limit": limit, "before": before or LAST, "after": after}
+        sql = self._sql["history_before" if after is None else "history_after"]
+        rows = await self._read(lambda connection: connection.execute(sql, values).fetchall())
+        return [_message(row) for row in rows]
+
+    async def messages(self, scope: Scope, ids: Sequence[str]) -> dict[str, Message]:
+        """See Store.messages."""
+        values = scope_key(scope) | {"ids": json.dumps(list(ids))}
+        sql = self._sql["messages_by_id"]
+        rows = await self._read(lambda connection: connection.execute(sql, values).fetchall())
+        return {row[0]: _message(row) for row in rows}
+
+    async def threads(self, scope: Scope) -> list[Thread]:
+        """See Store.threads."""
+        sql, key = self._sql["threads"], scope_key(scope)
+        rows = await self._read(lambda connection: connection.execute(sql, key).fetchall())
+        return [
+            Thread(
+                thread,
+                title,
+                decode_metadata(metadata),
+                count,
+                time_from_micros(created),
+                time_from_micros(updated),
+            )
+            for thread, title, metadata, count, created, updated in rows
+        ]
+
+    async def update_thread(
+        self, scope: Scope, *, title: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> bool:
+        """See Store.update_thread."""
+        encoded = None if metadata is None else json.dumps(metadata, ensure_ascii=False)
+        values = thread_key(scope) | {"title": title, "metadata": encoded}
+        sql = self._sql["update_thread"]
+        return bool(await self._write(lambda connection: connection.execute(sql, values).rowcount))
+
+    async def freshness(self, scope: Scope) -> Freshness:
+        """See Store.freshness."""
+        key = scope_key(scope)
+        return await self._read(lambda connection: self._freshness(connection, key))
+
+    def _freshness(self, connection: sqlite3.Connection, key: dict[str, str]) -> Freshness:
+        row = connection.execute(self._sql["freshness"], key).fetchone()
+        return Freshness(*row) if row else Freshness(0, 0)
+
+    async def changes(self, scope: Scope, space_id: int, after: int) -> Changes:
+        """See Store.changes."""
+        values = scope_key(scope) | {"space": space_id, "after": after}
+        return await self._read(lambda connection: self._changes(connection, values))
+
+    def _changes(self, connection: sqlite3.Connection, values: dict[str, Any]) -> Changes:
+        connection.execute("BEGIN")
+        try:
+            return Changes(
+                self._freshness(connection, values),
+                [_document(row) for _, *row in sorted(self._changed_messages(connection, values))],
+                [
+                    VectorRow(*row)
+                    for row in connection.execute(self._sql["changed_vectors"], values)
+                ],
+            )
+        finally:
+            connection.execute("ROLLBACK")
+
+    def _changed_messages(
+        self, connection: sqlite3.Connection, values: dict[str, Any]
+    ) -> Iterator[list[Any]]:
+        """Rows of new messages, each behind its rowid, which tells their order."""
+        if values["after"] == 0:
+            yield from map(list, connection.execute(self._sql["all_messages"], values))
+            return
+        for (thread,) in connection.execute(self._sql["changed_threads"], values).fetchall():
+            rows = connection.execute(self._sql["newest_first"], {**values, "thread": thread})
+            for change, *row in rows:
+                if change <= values["after"]:
+                    break
+                yield row
+
+    async def claim_space(self, model: str, dimensions: int, normalised: bool) -> SpaceRecord:
+        """See Store.claim_space."""
+        values = {"model": model, "dimensions": dimensions, "normalised": int(normalised)}
+        return await self._write(lambda connection: self._claim_space(connection, values))
+
+    def _claim_space(self, connection: sqlite3.Connection, values: dict[str, Any]) -> SpaceRecord:
+        row = connection.execute(self._sql["active_space"]).fetchone()
+        if row is None:
+            connection.execute(self._sql["insert_space"], values)
+            row = connection.execute(self._sql["active_space"]).fetchone()
+        space_id, model, dimensions, normalised = row
+        return SpaceRecord(space_id, model, dimensions, bool(normalised))
+
+    async def put_vectors(self, scope: Scope, space_id: int, rows: Sequence[VectorRow]) -> None:
+        """See Store.put_vectors."""
+        if not rows:
+            return
+        key = scope_key(scope)
+        values = [key | {"space": space_id, "id": row.id, "vector": row.vector} for row in rows]
+        await self._write(lambda connection: self._put_vectors(connection, key, values))
+
+    def _put_vectors(
+        self, connection: sqlite3.Connection, key: dict[str, str], values: Sequence[dict[str, Any]]
+    ) -> None:
+        change = connection.execute(self._sql["next_change"], key).fetchone()[0]
+        connection.executemany(
+            self._sql["put_message_vector"], [value | {"change": change} for value in values]
+        )
+
+    async def unembedded(self, scope: Scope, space_id: int, limit: int) -> list[Message]:
+        """See Store.unembedded."""
+        values = scope_key(scope) | {"space": space_id, "limit": limit}
+        sql = self._sql["unembedded"]
+        rows = await self._read(lambda connection: connection.execute(sql, values).fetchall())
+        return [_message(row) for row in rows]
+
+    async def scopes(self) -> list[ScopeSize]:
+        """See Store.scopes."""
+        sql = self._sql["scopes"]
+        rows = await self._read(lambda connection: connection.execute(sql).fetchall())
+        return [ScopeSize(agent, resource or None, *sizes) for agent, resource, *sizes in rows]
+
+    async def stats(self) -> StoreStats:
+        """See Store.stats."""
+        sql = self._sql["stats"]
+        counts: tuple[int, int, int, int, int] = await self._read(
+            lambda connection: connection.execute(sql).fetchone()
+        )
+        files = self._path.parent.glob(self._path.name + "*")
+        return StoreStats(*counts, sum(file.stat().st_size for file in files))
+
+    async def check(self) -> list[Finding]:
+        """See Store.check."""
+        return await self._read(lambda connection: run_checks(connection, self._path, self._sql))
+
+
+def _message(row: Sequence[Any]) -> Message:
+    return message_from_row(row, time_from_micros)
+
+
+def _document(row: Sequence[Any]) -> Document:
+    return document_from_row(row, lambda micros: micros / 1e6)

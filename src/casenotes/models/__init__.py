@@ -1,0 +1,1 @@
+"""Who thinks: the embedders that turn text into vectors."""

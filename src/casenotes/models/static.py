@@ -1,0 +1,106 @@
+"""The built-in embedder: the mean of static token vectors over the whole text.
+
+Token table and tokenizer are data files inside the `wordllama` package (MIT licence). They are read
+directly: that package's own loader looks elsewhere and then tries to download. Nothing here needs
+a network, a key or a GPU; a short text takes about 0.1 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from casenotes.errors import EmbeddingError, MissingExtra
+from casenotes.models.embed import Matrix
+
+TABLE_FILE = "weights/l2_supercat_256.safetensors"
+TOKENIZER_FILE = "tokenizers/l2_supercat_tokenizer_config.json"
+TENSOR = "embedding.weight"
+INLINE_CHARACTERS = 4_000
+BATCH_CHARACTERS = 1_000_000
+
+
+class StaticEmbedder:
+    """256 dimensions, offline, English first; longer texts lose nothing to a window."""
+
+    label = "static:l2-supercat"
+    dimensions = 256
+
+    async def embed(self, texts: Sequence[str]) -> Matrix:
+        """Short inputs are embedded at once; loading and long ones go to a thread."""
+        loaded = bool(_token_table.cache_info().currsize)
+        if loaded and sum(map(len, texts)) <= INLINE_CHARACTERS:
+            return self.embed_now(texts)
+        return await asyncio.to_thread(self.embed_now, texts)
+
+    def embed_now(self, texts: Sequence[str]) -> Matrix:
+        """The same without a loop."""
+        table = _token_table()
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, token_ids in enumerate(_token_ids(texts)):
+            vectors[row] = table[token_ids].mean(axis=0) if token_ids else table[0]
+        return vectors
+
+
+def _token_ids(texts: Sequence[str]) -> list[list[int]]:
+    """Batches are bounded because an encoded batch takes many times the room of its text."""
+    tokenizer = _tokenizer()
+    if len(texts) == 1:
+        return [tokenizer.encode(texts[0], add_special_tokens=False).ids]
+    ids: list[list[int]] = []
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= BATCH_CHARACTERS:
+            ids += _encode_batch(tokenizer, batch)
+            batch, size = [], 0
+    return ids + _encode_batch(tokenizer, batch)
+
+
+def _encode_batch(tokenizer: Any, batch: list[str]) -> list[list[int]]:
+    return [e.ids for e in tokenizer.encode_batch_fast(batch, add_special_tokens=False)]
+
+
+@cache
+def _tokenizer() -> Any:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(_data_folder() / TOKENIZER_FILE))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+@cache
+def _token_table() -> Matrix:
+    """Read one float16 tensor of a safetensors file: header length, JSON header, raw numbers."""
+    path = _data_folder() / TABLE_FILE
+    with path.open("rb") as file:
+        header_bytes = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(header_bytes))[TENSOR]
+        start, end = header["data_offsets"]
+        file.seek(8 + header_bytes + start)
+        numbers = np.frombuffer(file.read(end - start), dtype="<f2")
+    if header["dtype"] != "F16" or header["shape"][1] != StaticEmbedder.dimensions:
+        raise EmbeddingError(
+            f"{path} holds {header}; expected float16 rows of 256; reinstall wordllama"
+        )
+    return numbers.reshape(header["shape"]).astype(np.float32)
+
+
+@cache
+def _data_folder() -> Path:
+    """Where the package lies, found without importing it."""
+    spec = importlib.util.find_spec("wordllama")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtra("the built-in embedder needs the package wordllama; reinstall casenotes")
+    return Path(spec.submodule_search_locations[0])

@@ -1,0 +1,1 @@
+"""The read path: words, lexical index, scope index, ranking, search."""

@@ -1,0 +1,197 @@
+"""The search index of one scope, held in memory: vectors, inverted index, times and threads.
+
+It is built from the store on first touch and kept fresh by change numbers, so several processes
+may write. The cache forgets the least recently used scopes when they outgrow the byte budget.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from casenotes.config import SearchSettings
+from casenotes.models.embed import Matrix
+from casenotes.recall.lexical import Floats, LexicalIndex
+from casenotes.recall.rank import RANKERS, Ranked, Signals
+from casenotes.stores.base import Changes, Document, Freshness, VectorRow
+from casenotes.types import HitKind, Scope
+
+ItemKey = tuple[HitKind, str]
+ScopeKey = tuple[str, str | None]
+
+
+class VectorTable:
+    """Rows of one matrix that grows by doubling; a row without vector is zero and matches nothing."""
+
+    def __init__(self, dimensions: int) -> None:
+        self._matrix: Matrix = np.zeros((0, dimensions), dtype=np.float32)
+        self._settled: set[int] = set()
+        self._count = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the matrix."""
+        return int(self._matrix.nbytes)
+
+    @property
+    def missing(self) -> int:
+        """How many rows still wait for a vector."""
+        return self._count - len(self._settled)
+
+    def grow(self, count: int) -> None:
+        """Have at least `count` rows."""
+        self._count = count
+        if count > len(self._matrix):
+            larger = np.zeros(
+                (max(count, len(self._matrix) * 2, 16), self._matrix.shape[1]), np.float32
+            )
+            larger[: len(self._matrix)] = self._matrix
+            self._matrix = larger
+
+    def fill(self, rows: list[int], vectors: list[bytes]) -> None:
+        """Set those rows."""
+        values = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self._matrix.shape[1])
+        self._matrix[rows] = values
+        self._settled.update(rows)
+
+    def exempt(self, row: int) -> None:
+        """That row will never have a vector: its text is blank."""
+        self._settled.add(row)
+
+    def without_vector(self) -> list[int]:
+        """The rows that still wait for one."""
+        return [row for row in range(self._count) if row not in self._settled]
+
+    def similarities(self, query: Floats | None) -> Floats:
+        """Cosine of every row with a unit vector."""
+        if query is None:
+            return np.zeros(self._count, dtype=np.float32)
+        return self._matrix[: self._count] @ query
+
+
+class ScopeIndex:
+    """Everything search needs of one scope; safe to use from several threads."""
+
+    def __init__(self, dimensions: int, settings: SearchSettings) -> None:
+        self.freshness = Freshness(0, 0)
+        self._settings = settings
+        self._ranker = RANKERS[settings.ranker]
+        self._rows: dict[ItemKey, int] = {}
+        self._ids: list[str] = []
+        self._kinds: list[HitKind] = []
+        self._created = array("d")
+        self._threads = array("i")
+        self._thread_numbers: dict[str, int] = {}
+        self._lexicon = LexicalIndex()
+        self._vectors = VectorTable(dimensions)
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        return self._vectors.nbytes + self._lexicon.nbytes + 300 * len(self._ids)
+
+    @property
+    def missing_vectors(self) -> int:
+        """How many items have no vector yet."""
+        return self._vectors.missing
+
+    def apply(self, changes: Changes) -> None:
+        """Take in what came after this index's freshness; what it knows already changes nothing."""
+        with self._lock:
+            added = [document for document in changes.documents if self._add(document)]
+            self._lexicon.add(self._ranker.terms(document.text) for document in added)
+            self._vectors.grow(len(self._ids))
+            self._fill(changes.vectors)
+            self.freshness = changes.freshness
+
+    def _add(self, document: Document) -> bool:
+        """Make a row for a document; False if it has one."""
+        key = (document.kind, document.id)
+        if key in self._rows:
+            return False
+        self._rows[key] = len(self._ids)
+        self._ids.append(document.id)
+        self._kinds.append(document.kind)
+        self._created.append(document.created_at)
+        self._threads.append(
+            self._thread_numbers.setdefault(document.thread_id, len(self._thread_numbers))
+        )
+        if not document.text.strip():
+            self._vectors.exempt(self._rows[key])
+        return True
+
+    def _fill(self, vectors: Sequence[VectorRow]) -> None:
+        known = [
+            (self._rows[v.kind, v.id], v.vector) for v in vectors if (v.kind, v.id) in self._rows
+        ]
+        if known:
+            rows, values = zip(*known, strict=True)
+            self._vectors.fill(list(rows), list(values))
+
+    def items_without_vector(self) -> list[ItemKey]:
+        """Kind and id of items that have no vector."""
+        with self._lock:
+            return [(self._kinds[row], self._ids[row]) for row in self._vectors.without_vector()]
+
+    def search(
+        self, text: str, vector: Floats | None, top_k: int, now: float, as_of: float | None = None
+    ) -> list[tuple[HitKind, str, Ranked]]:
+        """The best items for a query, best first."""
+        with self._lock:
+            if not self._ids:
+                return []
+            signals = self._signals(text, vector, as_of)
+            ranked = self._ranker.rank(signals, top_k, now, self._settings)
+            return [(self._kinds[r.position], self._ids[r.position], r) for r in ranked]
+
+    def _signals(self, text: str, vector: Floats | None, as_of: float | None) -> Signals:
+        created: NDArray[np.float64] = np.frombuffer(self._created, dtype=np.float64)
+        return Signals(
+            ids=self._ids,
+            created=created,
+            threads=np.frombuffer(self._threads, dtype=np.int32),
+            lexical=self._ranker.lexical(self._lexicon, self._ranker.terms(text), self._settings),
+            vector=self._vectors.similarities(vector),
+            eligible=None if as_of is None else created <= as_of,
+        )
+
+
+class IndexCache:
+    """The indexes in memory, least recently used first out."""
+
+    def __init__(self, byte_budget: int) -> None:
+        self._budget = byte_budget
+        self._indexes: OrderedDict[ScopeKey, ScopeIndex] = OrderedDict()
+        self._sizes: dict[ScopeKey, int] = {}
+        self.nbytes = 0
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    def get(self, scope: Scope) -> ScopeIndex | None:
+        """The scope's index, if it is in memory."""
+        key = (scope.agent_id, scope.resource_id)
+        index = self._indexes.get(key)
+        if index is not None:
+            self._indexes.move_to_end(key)
+        return index
+
+    def put(self, scope: Scope, index: ScopeIndex) -> None:
+        """Keep an index that is new or has grown; the one just used stays even if it is too large."""
+        key = (scope.agent_id, scope.resource_id)
+        self._indexes[key] = index
+        self._indexes.move_to_end(key)
+        self.nbytes += index.nbytes - self._sizes.get(key, 0)
+        self._sizes[key] = index.nbytes
+        while len(self._indexes) > 1 and self.nbytes > self._budget:
+            oldest, _ = self._indexes.popitem(last=False)
+            self.nbytes -= self._sizes.pop(oldest)

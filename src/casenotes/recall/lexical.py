@@ -1,0 +1,124 @@
+"""An inverted index over one scope's documents, and the lexical scores that rankers ask it for.
+
+A posting packs document number and term count into one 64-bit number, so that a term is one
+array and a batch of documents is counted by one sort.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+COUNT_BITS = 20
+COUNT_MASK = (1 << COUNT_BITS) - 1
+
+
+class _Vocabulary(dict[str, int]):
+    """Terms to numbers, given out in order of first use."""
+
+    def __missing__(self, term: str) -> int:
+        number = self[term] = len(self)
+        return number
+
+
+class LexicalIndex:
+    """Term counts by document. Statistics are this scope's own: no tenant's words touch another's."""
+
+    def __init__(self) -> None:
+        self._vocabulary = _Vocabulary()
+        self._postings: list[array[int]] = []
+        self._lengths = array("f")
+        self._posting_count = 0
+        self._norms: tuple[float, float, Floats] | None = None
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        per_term = sys.getsizeof(array("q")) + 160
+        return 8 * self._posting_count + 4 * len(self) + per_term * len(self._postings)
+
+    def add(self, documents: Iterable[Sequence[str]]) -> None:
+        """Add the next documents, each given by its terms."""
+        first = len(self._lengths)
+        numbers = array("q")
+        for terms in documents:
+            numbers.extend(map(self._vocabulary.__getitem__, terms))
+            self._lengths.append(len(terms))
+        lengths = np.array(self._lengths[first:], dtype=np.int64)
+        owners = np.repeat(np.arange(first, len(self._lengths)), lengths)
+        self._norms = None
+        if numbers:
+            self._add_postings(np.frombuffer(numbers, dtype=np.int64), owners)
+
+    def _add_postings(self, terms: NDArray[np.int64], owners: NDArray[np.int64]) -> None:
+        while len(self._postings) < len(self._vocabulary):
+            self._postings.append(array("q"))
+        pairs, counts = np.unique((terms << 32) | owners, return_counts=True)
+        packed = ((pairs & 0xFFFFFFFF) << COUNT_BITS) | np.minimum(counts, COUNT_MASK)
+        starts = np.flatnonzero(np.diff(pairs >> 32, prepend=-1)).tolist()
+        content = memoryview(packed.tobytes())
+        for start, end in zip(starts, [*starts[1:], len(packed)], strict=True):
+            self._postings[int(pairs[start]) >> 32].frombytes(content[8 * start : 8 * end])
+        self._posting_count += len(packed)
+
+    def bm25(self, terms: Sequence[str], k1: float, b: float) -> Floats:
+        """BM25 of every document; a repeated query term counts with the root of its repetitions."""
+        found = self._found(terms)
+        if not found:
+            return np.zeros(len(self), dtype=np.float32)
+        documents, counts = self._unpacked(found)
+        weights = [math.sqrt(n) * self._idf(len(posting)) * (k1 + 1) for posting, n in found]
+        scores = counts / (counts + self._length_norms(k1, b)[documents])
+        return self._sum(found, weights, documents, scores)
+
+    def word_counts(self, terms: Sequence[str]) -> Floats:
+        """How often the query's words stand in each document, over the root of its word count."""
+        found = self._found(terms)
+        if not found:
+            return np.zeros(len(self), dtype=np.float32)
+        documents, counts = self._unpacked(found)
+        lengths = np.frombuffer(self._lengths, dtype=np.float32)
+        roots: Floats = np.sqrt(np.maximum(lengths, np.float32(1)))
+        return self._sum(found, [float(n) for _, n in found], documents, counts) / roots
+
+    def _found(self, terms: Sequence[str]) -> list[tuple[array[int], int]]:
+        """The postings of the query's terms that occur here, with their repetitions in the query."""
+        known = self._vocabulary
+        return [(self._postings[known[t]], n) for t, n in Counter(terms).items() if t in known]
+
+    def _unpacked(
+        self, found: Sequence[tuple[array[int], int]]
+    ) -> tuple[NDArray[np.int64], Floats]:
+        packed = np.concatenate([np.frombuffer(posting, dtype=np.int64) for posting, _ in found])
+        return packed >> COUNT_BITS, (packed & COUNT_MASK).astype(np.float32)
+
+    def _sum(
+        self,
+        found: Sequence[tuple[array[int], int]],
+        weights: Sequence[float],
+        documents: NDArray[np.int64],
+        scores: Floats,
+    ) -> Floats:
+        """The scores of each term's postings times the term's weight, added up by document."""
+        weighted = scores * np.repeat(weights, [len(posting) for posting, _ in found])
+        return np.bincount(documents, weights=weighted, minlength=len(self)).astype(np.float32)
+
+    def _idf(self, containing: int) -> float:
+        return math.log(1 + (len(self) - containing + 0.5) / (containing + 0.5))
+
+    def _length_norms(self, k1: float, b: float) -> Floats:
+        if self._norms is None or self._norms[:2] != (k1, b):
+            lengths = np.frombuffer(self._lengths, dtype=np.float32)
+            mean = float(lengths.mean()) or 1.0
+            self._norms = (k1, b, (k1 * (1 - b + b * lengths / mean)).astype(np.float32))
+        return self._norms[2]

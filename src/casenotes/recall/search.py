@@ -1,0 +1,173 @@
+"""Search one scope: make its index fresh, score, rank, and read the best back from the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from weakref import WeakValueDictionary
+
+from casenotes.clock import Clock
+from casenotes.config import SearchSettings
+from casenotes.errors import InvalidScope, UsageError
+from casenotes.events import Events
+from casenotes.models.embed import Embedder, embed_texts
+from casenotes.recall.index import IndexCache, ScopeIndex, ScopeKey
+from casenotes.recall.lexical import Floats
+from casenotes.recall.rank import Ranked
+from casenotes.recall.vectors import VectorFiller
+from casenotes.stores.base import Store
+from casenotes.types import Hit, HitKind, Message, Scope
+
+INLINE_ITEMS = 16_384
+"""Scopes up to this size are searched at once: it takes less time than handing over to a thread."""
+
+HEAL_AT_ONCE = 64
+"""Up to this many missing vectors are made while the caller waits, more in the background."""
+
+MAX_QUERY_CHARACTERS = 100_000
+
+
+class Searcher:
+    """Recall over the messages of a scope."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        space_id: int,
+        filler: VectorFiller,
+        settings: SearchSettings,
+        clock: Clock,
+        events: Events,
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._space_id = space_id
+        self._filler = filler
+        self._settings = settings
+        self._clock = clock
+        self._events = events
+        self._locks: WeakValueDictionary[ScopeKey, asyncio.Lock] = WeakValueDictionary()
+        self.cache = IndexCache(settings.index_cache_bytes)
+
+    async def search(
+        self, scope: Scope, query: str, top_k: int | None = None, as_of: datetime | None = None
+    ) -> list[Hit]:
+        """The best hits for a query; none for a blank query or when nothing is relevant."""
+        text = _checked_query(scope, query)
+        top_k = self._settings.top_k if top_k is None else top_k
+        if top_k < 1:
+            raise UsageError(f"top_k is {top_k!r}; it must be at least 1")
+        if not text.strip():
+            return []
+        vector = await self._query_vector(scope, text)
+        found = await self.rank(scope, text, vector, top_k, as_of)
+        return await self._hits(scope, found)
+
+    async def rank(
+        self,
+        scope: Scope,
+        text: str,
+        vector: Floats | None,
+        top_k: int,
+        as_of: datetime | None = None,
+    ) -> list[tuple[HitKind, str, Ranked]]:
+        """Freshness check, search and ranking, without embedding the query or reading the hits."""
+        index = await self._fresh_index(scope)
+        now = self._clock.now().timestamp()
+        until = as_of.timestamp() if as_of else None
+        if len(index) <= INLINE_ITEMS:
+            return index.search(text, vector, top_k, now, until)
+        return await asyncio.to_thread(index.search, text, vector, top_k, now, until)
+
+    async def _query_vector(self, scope: Scope, text: str) -> Floats | None:
+        """The query's vector; without one, search goes on by words alone."""
+        try:
+            async with asyncio.timeout(self._settings.deadline_seconds):
+                matrix = await embed_texts(self._embedder, [text])
+        except Exception as error:
+            self._events.emit("embedding.failed", scope, error=f"{type(error).__name__}: {error}")
+            return None
+        vector: Floats = matrix[0]
+        return vector
+
+    async def _fresh_index(self, scope: Scope) -> ScopeIndex:
+        await self._filler.settle(scope, self._settings.deadline_seconds)
+        index = self.cache.get(scope)
+        freshness = await self._store.freshness(scope)
+        if index is None or index.freshness != freshness:
+            index = await self._refresh(scope)
+        if index.missing_vectors and not self._filler.is_busy(scope):
+            index = await self._heal(scope, index)
+        return index
+
+    async def _refresh(self, scope: Scope) -> ScopeIndex:
+        """Apply what changed, or build anew if there is no index or something was removed."""
+        async with self._lock(scope):
+            index = self.cache.get(scope)
+            after = index.freshness.change if index else 0
+            changes = await self._store.changes(scope, self._space_id, after)
+            if index and changes.freshness.epoch != index.freshness.epoch:
+                index = None
+                changes = await self._store.changes(scope, self._space_id, 0)
+            if index is None:
+                index = ScopeIndex(self._embedder.dimensions, self._settings)
+            if len(changes.documents) + len(changes.vectors) <= HEAL_AT_ONCE:
+                index.apply(changes)
+            else:
+                await asyncio.to_thread(index.apply, changes)
+            self.cache.put(scope, index)
+            return index
+
+    def _lock(self, scope: Scope) -> asyncio.Lock:
+        return self._locks.setdefault((scope.agent_id, scope.resource_id), asyncio.Lock())
+
+    async def _heal(self, scope: Scope, index: ScopeIndex) -> ScopeIndex:
+        """Embed what has no vector, for example after a crash between saving and embedding."""
+        ids = [item_id for kind, item_id in index.items_without_vector() if kind == "message"]
+        messages = list((await self._store.messages(scope, ids)).values())
+        if len(messages) > HEAL_AT_ONCE:
+            self._filler.schedule(scope, messages)
+            return index
+        return await self._refresh(scope) if await self._filler.fill(scope, messages) else index
+
+    async def _hits(self, scope: Scope, found: Sequence[tuple[HitKind, str, Ranked]]) -> list[Hit]:
+        messages = (
+            await self._store.messages(scope, [item_id for _, item_id, _ in found]) if found else {}
+        )
+        return [
+            _message_hit(messages[item_id], ranked)
+            for _, item_id, ranked in found
+            if item_id in messages  # it may have been removed in the meantime
+        ]
+
+
+def _message_hit(message: Message, ranked: Ranked) -> Hit:
+    if message.id is None or message.created_at is None:
+        raise AssertionError(f"stored message without id or time: {message!r:.80}")
+    return Hit(
+        kind="message",
+        id=message.id,
+        content=message.search_text,
+        created_at=message.created_at,
+        thread_id=message.thread_id,
+        message_id=message.id,
+        evidence=(),
+        scores=ranked.scores,
+        role=message.role,
+    )
+
+
+def _checked_query(scope: Scope, query: str) -> str:
+    if scope.resource_id is None:
+        raise InvalidScope(
+            f"{scope!r} has no resource_id; recall works across the threads of a resource"
+        )
+    if not isinstance(query, str):
+        raise UsageError(f"query must be a string, got {type(query).__name__}")
+    if len(query) > MAX_QUERY_CHARACTERS:
+        raise UsageError(
+            f"query has {len(query)} characters; at most {MAX_QUERY_CHARACTERS} are allowed"
+        )
+    return query.encode("utf-8", "ignore").decode("utf-8")

@@ -1,0 +1,117 @@
+"""Keep every message's vector in the store: after saving, on import, and where one is missing.
+
+Messages are saved before they are embedded, so a slow or failing embedder can neither delay nor
+lose what was said. A message without vector is still found by its words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from casenotes.errors import BadVector
+from casenotes.events import Events
+from casenotes.models.embed import Embedder, embed_texts
+from casenotes.stores.base import Store, VectorRow
+from casenotes.types import Message, Scope
+
+BATCH = 256
+
+
+class VectorFiller:
+    """Embeds messages and saves their vectors, in the background or while the caller waits."""
+
+    def __init__(self, store: Store, embedder: Embedder, space_id: int, events: Events) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._space_id = space_id
+        self._events = events
+        self._tasks: dict[asyncio.Task[int], Scope] = {}
+        self._given_up: set[tuple[Scope, str]] = set()
+
+    def schedule(self, scope: Scope, messages: Sequence[Message]) -> None:
+        """Embed these messages in the background."""
+        if messages:
+            task = asyncio.create_task(self.fill(scope, messages))
+            self._tasks[task] = scope
+            task.add_done_callback(self._tasks.pop)
+
+    def is_busy(self, scope: Scope) -> bool:
+        """Whether background work of a scope is under way."""
+        return any(_same(of, scope) for of in self._tasks.values())
+
+    async def settle(self, scope: Scope | None = None, timeout: float | None = None) -> bool:
+        """Wait for the background work of a scope, or of all; False if some is still running."""
+        tasks = [t for t, of in self._tasks.items() if scope is None or _same(of, scope)]
+        if not tasks:
+            return True
+        _done, pending = await asyncio.wait(tasks, timeout=timeout)
+        return not pending
+
+    async def cancel(self) -> None:
+        """Stop background work; what it did not finish is found missing later."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def fill(self, scope: Scope, messages: Sequence[Message]) -> int:
+        """Embed messages and save the vectors; says how many. Failures become events."""
+        candidates = [
+            m for m in messages if m.search_text.strip() and not self._is_given_up(scope, m)
+        ]
+        filled = 0
+        for start in range(0, len(candidates), BATCH):
+            filled += await self._fill_batch(scope, candidates[start : start + BATCH])
+        return filled
+
+    async def fill_missing(self, scope: Scope) -> int:
+        """Embed all messages of a scope that have no vector yet."""
+        filled = 0
+        while missing := await self._store.unembedded(scope, self._space_id, BATCH):
+            progress = await self.fill(scope, missing)
+            filled += progress
+            if not progress:
+                break
+        return filled
+
+    async def _fill_batch(self, scope: Scope, batch: Sequence[Message]) -> int:
+        try:
+            rows = await self._vector_rows(batch)
+            await self._store.put_vectors(scope, self._space_id, rows)
+        except BadVector as error:
+            if len(batch) > 1:
+                return sum([await self._fill_batch(scope, [message]) for message in batch])
+            self._given_up.add((_owner(scope), str(batch[0].id)))
+            self._report(scope, batch, error)
+            return 0
+        except Exception as error:
+            self._report(scope, batch, error)
+            return 0
+        return len(rows)
+
+    async def _vector_rows(self, batch: Sequence[Message]) -> list[VectorRow]:
+        matrix = await embed_texts(self._embedder, [message.search_text for message in batch])
+        return [
+            VectorRow("message", str(message.id), vector.astype("<f4", copy=False).tobytes())
+            for message, vector in zip(batch, matrix, strict=True)
+        ]
+
+    def _is_given_up(self, scope: Scope, message: Message) -> bool:
+        return bool(self._given_up) and (_owner(scope), str(message.id)) in self._given_up
+
+    def _report(self, scope: Scope, batch: Sequence[Message], error: Exception) -> None:
+        self._events.emit(
+            "embedding.failed",
+            scope,
+            error=f"{type(error).__name__}: {error}",
+            message_ids=[message.id for message in batch],
+        )
+
+
+def _owner(scope: Scope) -> Scope:
+    return Scope(scope.agent_id, scope.resource_id)
+
+
+def _same(one: Scope, other: Scope) -> bool:
+    return _owner(one) == _owner(other)

@@ -1,7 +1,8 @@
 """Break text into the search terms that the lexical index counts.
 
-Words are found by the default Unicode word boundaries (UAX #29). ASCII text takes a faster
-pattern that finds the same words. Scripts written without spaces give overlapping character
+Words are found by the default Unicode word boundaries (UAX #29), written as a pattern: letters, marks
+and digits, joined by a point, apostrophe or colon between letters and by a point or comma between
+digits. ASCII text takes a faster pattern that finds the same words. Scripts written without spaces give overlapping character
 pairs, so that any part of a sentence can be found without a dictionary. Search text is folded
 freely here (case, width, accents); quotes that count as evidence never pass through this module.
 """
@@ -124,7 +125,10 @@ def _patterns() -> dict[str, Any]:
 
     unspaced = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
     return {
-        "word": regex.compile(r"(?w)\b\w.*?\b"),
+        "word": regex.compile(
+            r"[\p{L}\p{M}\p{N}\p{Pc}]+(?:(?:(?<=[\p{L}\p{M}])[.':\u2018\u2019\u00b7\u2027\u05f4](?=\p{L})"
+            r"|(?<=\p{N})[.',;\u2019\u060c\u066c](?=\p{N}))[\p{L}\p{M}\p{N}\p{Pc}]+)*"
+        ),
         "unspaced": regex.compile(f"[{unspaced}]+"),
         "word_character": regex.compile(r"[\p{Han}\p{Hangul}]"),
         "invisible": regex.compile(r"\p{Cf}+"),

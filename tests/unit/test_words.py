@@ -22,6 +22,8 @@ SHARED = [
     ("costs 1,000.50 now", "1000.50 1,000.50"),
     ("the servers were restarted", "restart server"),
     ("don\u2019t panic\u00adking", "panicking"),
+    ("c'était l'été", "été"),
+    ("'Élan' and 'Apple'", "elan apple"),
 ]
 
 

@@ -2,9 +2,10 @@
 
 Words are found by the default Unicode word boundaries (UAX #29), written as a pattern: letters, marks
 and digits, joined by a point, apostrophe or colon between letters and by a point or comma between
-digits. ASCII text takes a faster pattern that finds the same words. Scripts written without spaces give overlapping character
-pairs, so that any part of a sentence can be found without a dictionary. Search text is folded
-freely here (case, width, accents); quotes that count as evidence never pass through this module.
+digits. ASCII text takes a faster pattern that finds the same words. Scripts written without spaces
+give overlapping character pairs, so that any part of a sentence can be found without a dictionary.
+Search text is folded freely here (case, width, accents); quotes that count as evidence never pass
+through this module.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ ASCII_WORD = re.compile(
 )
 COMPOUND_PART = re.compile(r"[^\W\d_]+|\d+")
 CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-JOINER = re.compile(r"[._':,;]")
+JOINER = re.compile(r"[._'\u2019:,;]")
+APOSTROPHE = re.compile(r"['\u2019]")
 INNER_CAPITAL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 LATIN_ACCENTS = re.compile("[\u0300-\u036f]")
 
@@ -78,19 +80,16 @@ def _terms_of_word(word: str) -> tuple[str, ...]:
     if whole in STOP_WORDS:
         return ()
     parts = [part for part in _parts(word) if part not in STOP_WORDS]
-    return tuple(_stem(term) for term in dict.fromkeys([whole, *parts]))
+    return tuple(dict.fromkeys(_stem(term) for term in (whole, *parts)))
 
 
 def _parts(word: str) -> Iterator[str]:
-    """The pieces of `snake_case`, `camelCase`, `host.name` and `1,000`; nothing for a plain word."""
+    """The pieces of `snake_case`, `camelCase`, `host.name`, `1,000` and `l'été`; none of a plain word."""
     if INNER_CAPITAL.search(word):
         yield from (_folded(part) for part in CAMEL_PART.findall(word))
-    elif JOINER.search(word) and not _is_contraction(word):
-        yield from (_folded(part) for part in COMPOUND_PART.findall(word))
-
-
-def _is_contraction(word: str) -> bool:
-    return "'" in word and not re.search(r"[._:,;\d]", word)
+    elif JOINER.search(word):
+        shortest = 3 if APOSTROPHE.search(word) else 1
+        yield from (_folded(part) for part in COMPOUND_PART.findall(word) if len(part) >= shortest)
 
 
 def _character_terms(run: str) -> Iterator[str]:
@@ -126,7 +125,8 @@ def _patterns() -> dict[str, Any]:
     unspaced = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
     return {
         "word": regex.compile(
-            r"[\p{L}\p{M}\p{N}\p{Pc}]+(?:(?:(?<=[\p{L}\p{M}])[.':\u2018\u2019\u00b7\u2027\u05f4](?=\p{L})"
+            r"[\p{L}\p{M}\p{N}\p{Pc}]+(?:(?:"
+            r"(?<=[\p{L}\p{M}])[.':\u2018\u2019\u00b7\u2027\u05f4](?=\p{L})"
             r"|(?<=\p{N})[.',;\u2019\u060c\u066c](?=\p{N}))[\p{L}\p{M}\p{N}\p{Pc}]+)*"
         ),
         "unspaced": regex.compile(f"[{unspaced}]+"),

@@ -1,0 +1,61 @@
+"""The command `casenotes`: puts the groups together and turns errors into exit codes.
+
+Exit codes: 0 done; 1 failed, or done with something to look at; 2 the call was wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from casenotes import __version__
+from casenotes.cli import demo, evaluate, health, search, transfer
+from casenotes.cli.output import console, errors, print_json, safe
+from casenotes.errors import CasenotesError, UsageError
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"casenotes {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    name="casenotes",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for group in (demo, transfer, search, health):
+    group.register(app)
+app.add_typer(evaluate.app, name="eval")
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Memory for AI agents that can say where every memory came from."""
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except CasenotesError as error:
+        if "--json" in sys.argv:
+            print_json({"error": {"type": type(error).__name__, "message": str(error)}})
+        else:
+            errors.print(f"error: {safe(str(error))}", style="red", markup=False)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except BrokenPipeError:  # the reader of our output, for example `head`, has gone
+        sys.stderr.close()
+        sys.exit(1)

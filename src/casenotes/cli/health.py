@@ -1,0 +1,112 @@
+"""`casenotes stats` and `casenotes doctor`."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import sqlite3
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from casenotes import __version__
+from casenotes.cli.options import Db, Json, open_memory
+from casenotes.cli.output import STATUS_STYLE, console, heading, print_json, print_table, safe
+from casenotes.config import Environment
+from casenotes.errors import CasenotesError
+from casenotes.stores.base import Finding, ScopeSize, StoreStats
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("stats")(stats_command)
+    app.command("doctor")(doctor_command)
+
+
+def stats_command(
+    db: Db = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many scopes to list, largest first.")] = 20,
+    json: Json = False,
+) -> None:
+    """Show how much the store holds, overall and by scope."""
+    location, stats, scopes = asyncio.run(_stats(db))
+    largest = sorted(scopes, key=lambda size: -size.messages)
+    if json:
+        print_json({"store": location, "total": stats, "scopes": largest})
+        return
+    console.print(location, markup=False)
+    totals = [stats.scopes, stats.threads, stats.messages, stats.vectors, stats.open_turns]
+    print_table(
+        ["scopes", "threads", "messages", "vectors", "open turns", "size"],
+        [[*totals, f"{stats.bytes / 2**20:.1f} MiB"]],
+    )
+    heading("Scopes")
+    print_table(
+        ["agent", "resource", "threads", "messages"],
+        [[s.agent_id, s.resource_id or "-", s.threads, s.messages] for s in largest[:limit]],
+    )
+    if len(largest) > limit:
+        console.print(f"… and {len(largest) - limit} more (--limit)")
+
+
+async def _stats(db: str | None) -> tuple[str, StoreStats, list[ScopeSize]]:
+    async with open_memory(db) as memory:
+        return memory.location, await memory.stats(), await memory.scopes()
+
+
+def doctor_command(db: Db = None, json: Json = False) -> None:
+    """Check the installation and the store; exit code 1 if something has failed."""
+    findings = [_versions(), *asyncio.run(_embedder_findings()), *asyncio.run(_store_findings(db))]
+    if json:
+        print_json({"findings": findings})
+    else:
+        _print_findings(findings)
+    if any(finding.status == "failed" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _versions() -> Finding:
+    detail = f"casenotes {__version__}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    return Finding("versions", "ok", detail)
+
+
+async def _embedder_findings() -> list[Finding]:
+    from casenotes.models.embed import Space, embed_texts
+    from casenotes.models.registry import resolve_embedder
+
+    try:
+        embedder = resolve_embedder(Environment.read().embedder_model)
+        await embed_texts(embedder, ["a short text"])
+    except CasenotesError as error:
+        return [
+            Finding(
+                "embedder", "failed", str(error), "choose another with CASENOTES_EMBEDDER_MODEL"
+            )
+        ]
+    return [Finding("embedder", "ok", str(Space.of(embedder)))]
+
+
+async def _store_findings(db: str | None) -> list[Finding]:
+    try:
+        async with open_memory(db) as memory:
+            return [Finding("store", "ok", memory.location), *await memory.check()]
+    except CasenotesError as error:
+        return [Finding("store", "failed", str(error))]
+
+
+def _print_findings(findings: Sequence[Finding]) -> None:
+    print_table(
+        ["check", "status", "detail"],
+        [
+            [
+                f.name,
+                Text(f.status, style=STATUS_STYLE[f.status]),
+                f.detail + (f"\n→ {f.remedy}" if f.remedy else ""),
+            ]
+            for f in findings
+        ],
+    )
+    failed = [safe(f.name) for f in findings if f.status == "failed"]
+    console.print(f"\nFailed: {', '.join(failed)}" if failed else "\nNothing has failed.")

@@ -1,0 +1,74 @@
+"""Options that mean the same in every command, and opening the memory they name."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, tzinfo
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import typer
+
+from casenotes.config import DEFAULT_AGENT, DEFAULT_DATABASE_URL, Environment
+from casenotes.errors import StoreUnavailable, UsageError
+from casenotes.memory import Memory
+
+Db = Annotated[
+    str | None,
+    typer.Option(
+        "--db",
+        metavar="URL",
+        help=f"Database, for example sqlite:///agent.db or postgresql://host/name. "
+        f"Default: CASENOTES_DATABASE_URL, else {DEFAULT_DATABASE_URL}.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
+Agent = Annotated[str, typer.Option("--agent", metavar="ID", help="The agent whose memory it is.")]
+Resource = Annotated[
+    str, typer.Option("--resource", metavar="ID", help="The user or customer the agent serves.")
+]
+DEFAULT_AGENT_ID = DEFAULT_AGENT
+
+
+def open_memory(db: str | None, *, create: bool = False) -> AbstractAsyncContextManager[Memory]:
+    """The memory that `--db` names; only commands that write may create it."""
+    url = db or Environment.read().database_url
+    if not create:
+        _check_exists(url)
+    return Memory.open(url)
+
+
+def _check_exists(url: str) -> None:
+    if url.startswith("sqlite:"):
+        from casenotes.stores.sqlite.connect import path_of
+
+        path = path_of(url)
+        if path is None or not path.exists():
+            raise StoreUnavailable(
+                f"there is no store at {url}; create one with `casenotes import FILE --db {url}`, "
+                "or name another with --db"
+            )
+
+
+def parse_timezone(name: str) -> tzinfo:
+    """The time zone of that name."""
+    try:
+        return UTC if name.upper() == "UTC" else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UsageError(
+            f"timezone {name!r} is unknown; use a name such as Europe/Berlin"
+        ) from None
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """An ISO 8601 time; without zone it is UTC."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"time {text!r} is not understood; use ISO 8601, e.g. 2026-03-01T12:00"
+        ) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

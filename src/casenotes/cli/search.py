@@ -1,0 +1,97 @@
+"""`casenotes recall`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from rich.padding import Padding
+from rich.text import Text
+
+from casenotes.cli.options import (
+    DEFAULT_AGENT_ID,
+    Agent,
+    Db,
+    Json,
+    Resource,
+    open_memory,
+    parse_time,
+)
+from casenotes.cli.output import console, excerpt, print_json
+from casenotes.types import Hit, Scope
+
+EXCERPT_CHARACTERS = 400
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("recall")(recall_command)
+
+
+def recall_command(
+    query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
+    resource: Resource,
+    agent: Agent = DEFAULT_AGENT_ID,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many hits.")] = 5,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Leave out what came after this time.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Show whole messages.")] = False,
+    db: Db = None,
+    json: Json = False,
+) -> None:
+    """Search what was said in all threads of a resource.
+
+    Every hit shows its scores: lexical (words in common), vector (similar meaning), fused (both),
+    recency, and final, which decides the order.
+    """
+    scope = Scope(agent, resource)
+    hits, is_empty = asyncio.run(_recall(query, scope, top_k, parse_time(as_of), db))
+    if json:
+        print_json({"query": query, "hits": hits})
+    elif is_empty:
+        console.print(
+            f"There are no messages of resource {resource!r} under agent {agent!r}; "
+            "`casenotes stats` lists what there is.",
+            markup=False,
+        )
+    else:
+        print_hits(hits, full)
+
+
+async def _recall(
+    query: str, scope: Scope, top_k: int, as_of: datetime | None, db: str | None
+) -> tuple[list[Hit], bool]:
+    """The hits, and whether the scope holds nothing at all."""
+    async with open_memory(db) as memory:
+        hits = await memory.recall(scope, query, top_k, as_of=as_of)
+        return hits, not hits and not await memory.threads(scope)
+
+
+def print_hits(hits: Sequence[Hit], full: bool = False) -> None:
+    """Hits as a person reads them."""
+    if not hits:
+        console.print("Nothing relevant was found.")
+    for rank, hit in enumerate(hits, 1):
+        title = Text.assemble(
+            (f"{rank}. ", "bold"),
+            (f"{hit.role or hit.kind}", "bold"),
+            f"  {hit.created_at:%Y-%m-%d %H:%M}  thread ",
+            (excerpt(hit.thread_id or "-", 40), "cyan"),
+        )
+        console.print(title)
+        body = Text(excerpt(hit.content, 1_000_000 if full else EXCERPT_CHARACTERS))
+        console.print(Padding(body, (0, 0, 0, 3)))
+        console.print(Padding(Text(score_line(hit), style="dim"), (0, 0, 0, 3)))
+
+
+def score_line(hit: Hit) -> str:
+    """The score breakdown on one line."""
+    s = hit.scores
+    return (
+        f"final {s.final:.3f}  lexical {s.lexical:.2f}  vector {s.vector:.3f}  "
+        f"fused {s.fused:.3f}  recency {s.recency:.3f}"
+    )

@@ -1,0 +1,155 @@
+"""`casenotes import` and `casenotes export`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from casenotes.cli.options import DEFAULT_AGENT_ID, Agent, Db, Json, open_memory, parse_timezone
+from casenotes.cli.output import console, errors, print_json, print_table, progress_bar, safe
+from casenotes.errors import UsageError
+from casenotes.transfer.exporting import export_lines
+from casenotes.transfer.importing import ImportSummary, file_size, import_file
+from casenotes.transfer.jsonl import ReadOptions
+
+SHOWN_REFUSALS = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("import")(import_command)
+    app.command("export")(export_command)
+
+
+def import_command(
+    file: Annotated[Path, typer.Argument(help="A JSONL file, one message a line.")],
+    db: Db = None,
+    agent: Agent = DEFAULT_AGENT_ID,
+    resource: Annotated[
+        str | None, typer.Option(help="The resource of lines that have no 'scope'.")
+    ] = None,
+    timezone: Annotated[str, typer.Option(help="Zone of times that have none.")] = "UTC",
+    json: Json = False,
+) -> None:
+    """Import conversations from a JSONL file.
+
+    Each line is an object with the fields id, scope (the resource), thread, role, time and text;
+    only text is required. Importing a file again adds nothing; a killed import can be repeated.
+    Lines that cannot be used are listed with their number, and the exit code is then 1.
+    """
+    options = ReadOptions(agent, resource, file.stem, parse_timezone(timezone), datetime.now(UTC))
+    started = time.perf_counter()
+    summary, location = asyncio.run(_import(file, db, options, show_progress=not json))
+    seconds = time.perf_counter() - started
+    if json:
+        print_json(_summary_json(summary, seconds))
+    else:
+        _print_summary(summary, location, seconds)
+    if summary.refused:
+        raise typer.Exit(1)
+
+
+async def _import(
+    file: Path, db: str | None, options: ReadOptions, show_progress: bool
+) -> tuple[ImportSummary, str]:
+    size = file_size(file)
+    with progress_bar(show_progress) as bar:
+        task = bar.add_task(f"importing {file.name}", total=size) if bar else None
+
+        def show(done: int) -> None:
+            if bar and task is not None:
+                bar.update(task, completed=done)
+
+        async with open_memory(db, create=True) as memory:
+            return await import_file(memory, file, options, show), memory.location
+
+
+def _summary_json(summary: ImportSummary, seconds: float) -> dict[str, Any]:
+    return {
+        "added": summary.added,
+        "known": summary.known,
+        "threads": len(summary.threads),
+        "vectors": summary.vectors,
+        "assumed_times": summary.assumed_times,
+        "replaced_roles": dict(summary.replaced_roles),
+        "refused": [{"line": line.number, "reason": line.reason} for line in summary.refused],
+        "seconds": seconds,
+    }
+
+
+def _print_summary(summary: ImportSummary, location: str, seconds: float) -> None:
+    console.print(
+        f"Imported {summary.added} messages in {len(summary.threads)} threads "
+        f"into {location} in {seconds:.1f} s.",
+        markup=False,
+    )
+    if summary.known:
+        console.print(f"{summary.known} were there already.")
+    for role, count in summary.replaced_roles.most_common():
+        console.print(f"{count} with role {safe(role)!r} are stored as 'user'.", markup=False)
+    if summary.assumed_times:
+        console.print(f"{summary.assumed_times} had no time and got the time of the import.")
+    if summary.refused:
+        _print_refusals(summary)
+
+
+def _print_refusals(summary: ImportSummary) -> None:
+    errors.print(f"{len(summary.refused)} lines were refused:", style="yellow")
+    for line in summary.refused[:SHOWN_REFUSALS]:
+        errors.print(f"  line {line.number}: {safe(line.reason)}", markup=False)
+    if len(summary.refused) > SHOWN_REFUSALS:
+        errors.print(f"  … and {len(summary.refused) - SHOWN_REFUSALS} more; --json lists all")
+
+
+def export_command(
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; standard output if left out."),
+    ] = None,
+    db: Db = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None,
+    resource: Annotated[str | None, typer.Option(help="Only this resource.")] = None,
+    json: Json = False,
+) -> None:
+    """Export messages and thread titles as JSONL, which `import` reads back.
+
+    Vectors are not exported: they are made again on import. With --json a file is needed.
+    """
+    if json and output is None:
+        raise UsageError("--json needs --output: standard output would carry the export itself")
+    count = asyncio.run(_export(output, db, agent, resource))
+    if json:
+        print_json({"lines": count, "file": str(output)})
+    elif output:
+        print_table(["lines", "file"], [[count, str(output)]])
+
+
+async def _export(
+    output: Path | None, db: str | None, agent: str | None, resource: str | None
+) -> int:
+    async with open_memory(db) as memory:
+        file = _open_output(output)
+        count = 0
+        try:
+            async for line in export_lines(memory, agent, resource):
+                file.write(line + "\n")
+                count += 1
+        finally:
+            if file is not sys.stdout:
+                file.close()
+        return count
+
+
+def _open_output(output: Path | None) -> TextIO:
+    if output is None:
+        return sys.stdout
+    try:
+        return output.open("w", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {str(output)!r}: {error.strerror}") from None

@@ -1,0 +1,1 @@
+"""Measure: how well memory finds again what was said."""

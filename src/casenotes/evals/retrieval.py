@@ -1,0 +1,169 @@
+"""Evaluate retrieval: import a corpus into a throw-away store, ask every query, score the answers.
+
+The query's time is the clock, so recency counts as it would have then; later messages are not
+hidden. Queries without relevant ids measure abstention instead.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from casenotes.clock import FrozenClock
+from casenotes.config import DEFAULT_AGENT, Settings
+from casenotes.errors import UsageError
+from casenotes.evals.metrics import Judged, report
+from casenotes.memory import Memory
+from casenotes.models.embed import Embedder
+from casenotes.transfer.importing import ImportSummary, import_file
+from casenotes.transfer.jsonl import ReadOptions
+from casenotes.types import Hit, Scope
+
+DEPTH = 100
+"""How many hits are asked for: enough to find twenty threads among them."""
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question and the messages that answer it."""
+
+    id: str
+    scope: str
+    text: str
+    time: datetime | None
+    relevant: frozenset[str]
+    category: str
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """Everything measured; `to_json` is what `--json` prints."""
+
+    corpus: ImportSummary
+    message: list[Judged] = field(default_factory=list)
+    thread: list[Judged] = field(default_factory=list)
+    unanswerable: int = 0
+    abstained: int = 0
+    recall_seconds: list[float] = field(default_factory=list)
+    import_seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return {
+            "message": report(self.message),
+            "thread": report(self.thread),
+            "abstention": {"queries": self.unanswerable, "no_hits": self.abstained},
+            "timings": {
+                "import_seconds": self.import_seconds,
+                "recall_ms_median": 1000 * statistics.median(self.recall_seconds or [0.0]),
+                "recall_ms_p95": 1000 * _percentile(self.recall_seconds, 0.95),
+            },
+            "corpus": {"messages": self.corpus.added, "refused": len(self.corpus.refused)},
+        }
+
+
+def read_queries(path: Path) -> list[Query]:
+    """The queries of a JSONL file; a wrong line is an error, as it would change the result."""
+    return list(_queries(path))
+
+
+def _queries(path: Path) -> Iterator[Query]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except OSError as error:
+        raise UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            item = json.loads(line)
+            yield Query(
+                id=str(item["id"]),
+                scope=item["scope"],
+                text=item["query"],
+                time=_query_time(item.get("time")),
+                relevant=frozenset(item.get("relevant") or ()),
+                category=str(item.get("category") or "all"),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UsageError(f"{path} line {number} is no query: {error!r}") from None
+
+
+def _query_time(given: str | None) -> datetime | None:
+    if not given:
+        return None
+    moment = datetime.fromisoformat(given)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+async def evaluate_retrieval(
+    corpus: Path,
+    queries: Sequence[Query],
+    *,
+    url: str = "sqlite:///:memory:",
+    embedder: str | Embedder | None = None,
+    settings: Settings | None = None,
+    progress: Progress = lambda _what, _done, _total: None,
+) -> Evaluation:
+    """Run the whole evaluation."""
+    now = datetime.now(UTC)
+    clock = FrozenClock(now)
+    async with Memory.open(
+        url, embedder=embedder, config=settings or Settings(), clock=clock
+    ) as memory:
+        options = ReadOptions(DEFAULT_AGENT, None, corpus.stem, UTC, now)
+        started = time.perf_counter()
+        summary = await import_file(
+            memory, corpus, options, lambda done: progress("import", done, 0)
+        )
+        result = Evaluation(summary, import_seconds=time.perf_counter() - started)
+        threads = await _thread_of_message(memory)
+        for number, query in enumerate(queries, 1):
+            clock.set(query.time or now)
+            await _ask(memory, query, threads, result)
+            progress("queries", number, len(queries))
+    return result
+
+
+async def _thread_of_message(memory: Memory) -> dict[tuple[str, str], str]:
+    """Scope and message id to thread id, for all messages: relevant ids name messages only."""
+    found: dict[tuple[str, str], str] = {}
+    for size in await memory.scopes():
+        for thread in await memory.threads(size.scope):
+            scope = Scope(size.agent_id, size.resource_id, thread.thread_id)
+            for message in await memory.history(scope, thread.message_count):
+                found[str(size.resource_id), str(message.id)] = thread.thread_id
+    return found
+
+
+async def _ask(
+    memory: Memory, query: Query, threads: dict[tuple[str, str], str], result: Evaluation
+) -> None:
+    started = time.perf_counter()
+    hits = await memory.recall(Scope(DEFAULT_AGENT, query.scope), query.text, DEPTH)
+    result.recall_seconds.append(time.perf_counter() - started)
+    if not query.relevant:
+        result.unanswerable += 1
+        result.abstained += not hits
+        return
+    ranked = [str(hit.message_id) for hit in hits]
+    wanted = frozenset(threads.get((query.scope, item), item) for item in query.relevant)
+    result.message.append(Judged(query.id, query.category, ranked, query.relevant))
+    result.thread.append(Judged(query.id, query.category, _ranked_threads(hits), wanted))
+
+
+def _ranked_threads(hits: Sequence[Hit]) -> list[str]:
+    """Threads in the order in which their best message was found."""
+    return list(dict.fromkeys(str(hit.thread_id) for hit in hits))
+
+
+def _percentile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0

@@ -1,0 +1,1 @@
+"""Sample conversations for `casenotes demo`, written for this project."""

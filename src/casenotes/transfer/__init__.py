@@ -1,0 +1,1 @@
+"""Move conversations in and out: the JSONL format, import and export."""

@@ -1,0 +1,157 @@
+"""Import a JSONL file: in batches, in file order, resumable because messages are saved by id."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from casenotes.errors import CasenotesError, MessageConflict, UsageError
+from casenotes.memory import Memory
+from casenotes.transfer.jsonl import MessageLine, ReadOptions, RefusedLine, ThreadLine, read_lines
+from casenotes.types import Message, Scope
+
+BATCH_LINES = 1_000
+BATCH_CHARACTERS = 4_000_000
+LineT = TypeVar("LineT", MessageLine, ThreadLine)
+Progress = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class ImportSummary:
+    """What became of a file."""
+
+    added: int = 0
+    known: int = 0
+    vectors: int = 0
+    assumed_times: int = 0
+    threads: set[Scope] = field(default_factory=set)
+    replaced_roles: Counter[str] = field(default_factory=Counter)
+    refused: list[RefusedLine] = field(default_factory=list)
+
+    def count(self, line: MessageLine, is_new: bool) -> None:
+        """Note what became of one message."""
+        self.threads.add(line.scope)
+        if not is_new:
+            self.known += 1
+            return
+        self.added += 1
+        self.assumed_times += line.assumed_time
+        if line.replaced_role:
+            self.replaced_roles[line.replaced_role] += 1
+
+    def refuse(self, number: int, error: CasenotesError) -> None:
+        """Note a line that could not be used."""
+        self.refused.append(RefusedLine(number, str(error)))
+
+
+async def import_file(
+    memory: Memory, path: Path, options: ReadOptions, progress: Progress = lambda _bytes: None
+) -> ImportSummary:
+    """Read a file into the memory; `progress` gets the bytes read so far.
+
+    A line that cannot be used is reported with its number and the import goes on. Killed half-way,
+    the same call picks up where it stopped.
+    """
+    total_bytes = file_size(path)
+    summary = ImportSummary()
+    batch: list[MessageLine] = []
+    size = 0
+    threads: list[ThreadLine] = []
+    for line, position in read_lines(path, options):
+        if isinstance(line, MessageLine):
+            batch.append(line)
+            size += len(line.message.text)
+        elif isinstance(line, ThreadLine):
+            threads.append(line)
+        else:
+            summary.refused.append(line)
+        if len(batch) >= BATCH_LINES or size >= BATCH_CHARACTERS:
+            await _save_batch(memory, batch, summary)
+            batch, size = [], 0
+            progress(position)
+    await _save_batch(memory, batch, summary)
+    await _save_threads(memory, threads, summary)
+    await _finish_vectors(memory, summary)
+    progress(total_bytes)
+    summary.refused.sort(key=lambda refused: refused.number)
+    return summary
+
+
+def file_size(path: Path) -> int:
+    """The size of a file that can be read; UsageError if it cannot."""
+    try:
+        with path.open("rb") as file:
+            return file.seek(0, 2)
+    except OSError as error:
+        raise UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
+
+
+async def _save_batch(memory: Memory, batch: Sequence[MessageLine], summary: ImportSummary) -> None:
+    """One append a thread, all at once, so that the store can commit them together; then embed."""
+    saved = await asyncio.gather(
+        *(_save_lines(memory, scope, lines, summary) for scope, lines in _grouped(batch).items())
+    )
+    by_owner: dict[Scope, list[Message]] = {}
+    for scope, messages in saved:
+        by_owner.setdefault(_owner(scope), []).extend(messages)
+    for owner, messages in by_owner.items():
+        summary.vectors += await memory.embed(owner, messages)
+
+
+async def _save_lines(
+    memory: Memory, scope: Scope, lines: Sequence[MessageLine], summary: ImportSummary
+) -> tuple[Scope, list[Message]]:
+    """Save lines of one thread; if one of them is at fault, find it and keep the others."""
+    try:
+        result = await memory.append(scope, [line.message for line in lines], embed=False)
+    except (UsageError, MessageConflict) as error:
+        if len(lines) == 1:
+            summary.refuse(lines[0].number, error)
+            return scope, []
+        kept = [await _save_lines(memory, scope, [line], summary) for line in lines]
+        return scope, [message for _, messages in kept for message in messages]
+    for line, is_new in zip(lines, _first_times(lines, result.new_ids), strict=True):
+        summary.count(line, is_new)
+    return scope, result.new_messages
+
+
+def _first_times(lines: Iterable[MessageLine], new_ids: Set[str]) -> list[bool]:
+    """For each line whether it added its message: a repetition inside the batch did not."""
+    left = set(new_ids)
+    result = []
+    for line in lines:
+        result.append(line.message.id in left)
+        left.discard(str(line.message.id))
+    return result
+
+
+async def _save_threads(
+    memory: Memory, lines: Sequence[ThreadLine], summary: ImportSummary
+) -> None:
+    for line in lines:
+        try:
+            await memory.update_thread(line.scope, title=line.title, metadata=line.metadata)
+        except UsageError as error:
+            summary.refuse(line.number, error)
+
+
+async def _finish_vectors(memory: Memory, summary: ImportSummary) -> None:
+    """An earlier import may have been killed between saving and embedding."""
+    if summary.known:
+        for owner in {_owner(scope): None for scope in summary.threads}:
+            summary.vectors += await memory.embed_missing(owner)
+
+
+def _grouped(lines: Iterable[LineT]) -> dict[Scope, list[LineT]]:
+    groups: dict[Scope, list[LineT]] = {}
+    for line in lines:
+        groups.setdefault(line.scope, []).append(line)
+    return groups
+
+
+def _owner(scope: Scope) -> Scope:
+    return Scope(scope.agent_id, scope.resource_id)

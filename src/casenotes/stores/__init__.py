@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from casenotes.config import StorageSettings
 from casenotes.errors import SettingsError
 from casenotes.stores.base import Store
@@ -19,6 +21,6 @@ def create_store(url: str, settings: StorageSettings | None = None) -> Store:
 
         return PostgresStore(url, settings)
     raise SettingsError(
-        f"database URL {url.split('@')[-1]!r} is not understood; "
+        f"database URL {re.sub('//[^/]*@', '//', url)!r} is not understood; "
         "use sqlite:///path/to/file.db or postgresql://host/database"
     )

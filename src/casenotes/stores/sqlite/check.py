@@ -14,19 +14,25 @@ from casenotes.stores.sqlite.connect import FIXED_IN_VERSION
 def run_checks(
     connection: sqlite3.Connection, path: Path, queries: Mapping[str, str]
 ) -> list[Finding]:
-    """All findings, good and bad."""
-    return [
+    """All findings, good and bad; a damaged file is not asked for more."""
+    findings = [
         _integrity(connection),
         _durability(connection),
         _permissions(path),
         _sqlite_version(),
-        consistency_finding("threads", connection.execute(queries["broken_threads"]).fetchone()[0]),
-        consistency_finding("vectors", connection.execute(queries["broken_vectors"]).fetchone()[0]),
     ]
+    if findings[0].status == "ok":
+        for what in ("threads", "vectors"):
+            broken = connection.execute(queries[f"broken_{what}"]).fetchone()[0]
+            findings.append(consistency_finding(what, broken))
+    return findings
 
 
 def _integrity(connection: sqlite3.Connection) -> Finding:
-    problems = [row[0] for row in connection.execute("PRAGMA quick_check(5)")]
+    try:
+        problems = [row[0] for row in connection.execute("PRAGMA quick_check(5)")]
+    except sqlite3.DatabaseError as error:
+        problems = [str(error)]
     if problems == ["ok"]:
         return Finding("integrity", "ok", "every page of the file can be read")
     return Finding(

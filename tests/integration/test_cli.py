@@ -1,0 +1,269 @@
+"""The command line as its users meet it: a real process, real files, exit codes, no tracebacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GOOD = [
+    {
+        "id": "1",
+        "scope": "ann",
+        "thread": "t",
+        "role": "user",
+        "time": "2026-03-01T12:00:00",
+        "text": "The fan is loud",
+    },
+    {
+        "id": "2",
+        "scope": "ann",
+        "thread": "t",
+        "role": "vendor",
+        "time": "2026-03-02",
+        "text": "Fan 7 was replaced",
+    },
+    {
+        "id": "3",
+        "scope": "bob",
+        "thread": "u",
+        "role": "user",
+        "text": "[red]bold\x1b[31m[/red] and loud",
+    },
+]
+
+
+class Cli:
+    """Runs `casenotes` in a directory of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def __call__(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        result = subprocess.run(
+            [sys.executable, "-m", "casenotes", *words],
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "COLUMNS": "120"},
+            timeout=120,
+        )
+        assert result.returncode == code, result.stdout + result.stderr
+        assert "Traceback" not in result.stderr
+        return result
+
+    def json(self, *words: str, code: int = 0) -> dict[str, Any]:
+        return json.loads(self(*words, "--json", code=code).stdout)
+
+    def write(self, name: str, *lines: object) -> str:
+        text = "".join(
+            (line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines
+        )
+        (self.directory / name).write_text(text, encoding="utf-8")
+        return name
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
+
+
+@pytest.fixture
+def filled(cli: Cli) -> Cli:
+    cli("import", cli.write("good.jsonl", *GOOD))
+    return cli
+
+
+def test_import_then_recall(cli: Cli) -> None:
+    shown = cli("import", cli.write("good.jsonl", *GOOD)).stdout
+    assert "Imported 3 messages in 2 threads" in shown
+    assert "1 with role 'vendor' are stored as 'user'" in shown
+    assert "1 had no time" in shown
+    assert "3 were there already" in cli("import", "good.jsonl").stdout
+    found = cli("recall", "loud fan", "--resource", "ann").stdout
+    assert "The fan is loud" in found
+    assert "final" in found
+    assert "lexical" in found
+
+
+def test_recall_as_json_has_everything(filled: Cli) -> None:
+    result = filled.json("recall", "fan", "--resource", "ann", "--top-k", "1")
+    (hit,) = result["hits"]
+    assert (hit["id"], hit["role"], hit["thread_id"]) == ("1", "user", "t")
+    assert set(hit["scores"]) == {"lexical", "vector", "fused", "recency", "final"}
+    assert (
+        filled.json("recall", "fan", "--resource", "ann", "--as-of", "2026-03-01T13:00")["hits"][0][
+            "id"
+        ]
+        == "1"
+    )
+
+
+def test_stored_text_cannot_write_to_the_terminal(filled: Cli) -> None:
+    shown = filled("recall", "loud", "--resource", "bob").stdout
+    assert "\x1b" not in shown
+    assert "[red]bold" in shown
+
+
+def test_bad_lines_are_reported_and_the_rest_is_imported(cli: Cli) -> None:
+    lines = [
+        GOOD[0],
+        "{broken",
+        {"scope": "ann", "text": "nul\x00byte"},
+        {"scope": "ann", "text": "lone \ud800 surrogate"},
+        {"scope": "ann", "text": "x" * 10_000_000},
+        {**GOOD[0], "text": "the same id with other content"},
+        {"id": "9", "scope": "ann", "thread": "t", "text": "the last line is fine"},
+        GOOD[0],
+    ]
+    result = cli("import", cli.write("bad.jsonl", *lines), code=1)
+    assert "Imported 2 messages" in result.stdout
+    assert "5 lines were refused" in result.stderr
+    again = cli.json("import", "bad.jsonl", code=1)
+    reasons = {row["line"]: row["reason"] for row in again["refused"]}
+    assert sorted(reasons) == [2, 3, 4, 5, 6]
+    for line, named in (
+        (2, "not valid JSON"),
+        (3, "NUL"),
+        (4, "surrogate"),
+        (5, "10000000"),
+        (6, "'1'"),
+    ):
+        assert named in reasons[line]
+    assert (again["added"], again["known"]) == (0, 3)
+    assert cli.json("stats")["total"]["messages"] == 2
+
+
+def test_export_and_import_are_inverse(filled: Cli) -> None:
+    filled("export", "-o", "out.jsonl")
+    filled("import", "out.jsonl", "--db", "sqlite:///copy.db")
+    filled("export", "-o", "again.jsonl", "--db", "sqlite:///copy.db")
+    first = (filled.directory / "out.jsonl").read_text()
+    assert first == (filled.directory / "again.jsonl").read_text()
+    assert "vector" not in first
+    only_bob = filled("export", "--resource", "bob").stdout.splitlines()
+    assert [json.loads(line)["id"] for line in only_bob] == ["3"]
+
+
+def test_stats_and_doctor(filled: Cli) -> None:
+    assert filled.json("stats")["scopes"][0]["resource_id"] == "ann"
+    assert "messages" in filled("stats").stdout
+    findings = {f["name"]: f["status"] for f in filled.json("doctor")["findings"]}
+    assert findings["store"] == findings["embedder"] == findings["integrity"] == "ok"
+    assert "Nothing has failed" in filled("doctor").stdout
+
+
+def test_doctor_fails_where_there_is_no_store(cli: Cli) -> None:
+    assert "there is no store" in cli("doctor", code=1).stdout.replace("\n", " ")
+    assert list(cli.directory.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "named"),
+    [
+        (("recall", "x", "--resource", "r"), 1, "no store at sqlite:///casenotes.db"),
+        (("recall", "x"), 2, "--resource"),
+        (("import", "missing.jsonl"), 2, "cannot read"),
+        (("import", "missing.jsonl", "--timezone", "Mars/Base"), 2, "Mars/Base"),
+        (("recall", "x", "--resource", "r", "--as-of", "soon"), 2, "'soon'"),
+        (("stats", "--db", "mysql://u:secret@h/d"), 2, "mysql"),
+        (("stats", "--db", "postgresql://u:secret@127.0.0.1:1/d"), 1, "cannot reach"),
+        (("export", "--json"), 2, "--output"),
+        (("nonsense",), 2, "nonsense"),
+        (("eval", "retrieval", "--corpus", "c", "--queries", "q"), 2, "cannot read"),
+    ],
+)
+def test_errors_are_one_clear_sentence(
+    cli: Cli, words: tuple[str, ...], code: int, named: str
+) -> None:
+    result = cli(*words, code=code)
+    shown = " ".join((result.stderr + result.stdout).split())
+    assert named in shown
+    assert "secret" not in shown
+
+
+def test_errors_are_json_too(cli: Cli) -> None:
+    assert cli.json("stats", code=1)["error"]["type"] == "StoreUnavailable"
+
+
+def test_a_file_that_is_no_database(cli: Cli) -> None:
+    name = cli.write("notes.txt", "my notes " * 500)
+    assert "is not a database" in cli("stats", "--db", f"sqlite:///{name}", code=1).stderr.replace(
+        "\n", " "
+    )
+
+
+def test_the_environment_names_the_database(filled: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CASENOTES_DATABASE_URL", f"sqlite:///{filled.directory}/elsewhere.db")
+    filled("import", "good.jsonl")
+    assert (filled.directory / "elsewhere.db").exists()
+
+
+def test_works_with_postgresql(cli: Cli, postgres_url: str) -> None:
+    cli("import", cli.write("good.jsonl", *GOOD), "--db", postgres_url)
+    assert (
+        "The fan is loud" in cli("recall", "loud", "--resource", "ann", "--db", postgres_url).stdout
+    )
+    assert cli.json("stats", "--db", postgres_url)["total"]["messages"] == 3
+    assert "Nothing has failed" in cli("doctor", "--db", postgres_url).stdout
+
+
+def test_an_unknown_resource_is_pointed_out(filled: Cli) -> None:
+    assert "no messages of resource 'eve'" in filled("recall", "x", "--resource", "eve").stdout
+    assert "Nothing relevant" in filled("recall", "zzzz", "--resource", "bob").stdout
+
+
+def test_demo_shows_the_whole_path(cli: Cli) -> None:
+    shown = cli("demo").stdout
+    assert "clock skew" in shown
+    assert "Nothing relevant was found." in shown
+    assert list(cli.directory.iterdir()) == []
+    answers = cli.json("demo")["answers"]
+    assert answers[1]["hits"][0]["thread_id"] == "rate-limits"
+    assert answers[-1]["hits"] == []
+
+
+def test_eval_retrieval(cli: Cli) -> None:
+    corpus = cli.write("corpus.jsonl", *GOOD)
+    queries = cli.write(
+        "queries.jsonl",
+        {
+            "id": "q1",
+            "scope": "ann",
+            "query": "what was replaced?",
+            "time": "2026-03-03",
+            "relevant": ["2"],
+            "category": "a",
+        },
+        {
+            "id": "q2",
+            "scope": "ann",
+            "query": "loud",
+            "time": None,
+            "relevant": ["1"],
+            "category": "b",
+        },
+        {"id": "q3", "scope": "bob", "query": "zzzz", "relevant": []},
+    )
+    words = ("eval", "retrieval", "--corpus", corpus, "--queries", queries)
+    result = cli.json(*words)
+    assert result["message"]["overall"]["recall@1"] == 1
+    assert set(result["message"]["by_category"]) == {"a", "b"}
+    assert result["thread"]["overall"]["queries"] == 2
+    assert result["abstention"] == {"queries": 1, "no_hits": 1}
+    assert result["timings"]["recall_ms_median"] > 0
+    assert "thread" not in cli.json(*words, "--level", "message")
+    assert "recall@10" in cli(*words, "--ranker", "rrf-decay").stdout
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("import",), ("recall",), ("eval", "retrieval"), ("demo",), ("doctor",)]
+)
+def test_help_is_worth_reading(cli: Cli, words: tuple[str, ...]) -> None:
+    assert "Usage: " in cli(*words, "--help").stdout
+    assert cli("--version").stdout.startswith("casenotes ")

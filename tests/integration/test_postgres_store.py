@@ -1,0 +1,100 @@
+"""What only the PostgreSQL store promises: row-level security, clear errors, no password shown."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import psycopg
+import pytest
+
+from casenotes import Memory, Scope, StorageSettings
+from casenotes.errors import StoreDamaged, StoreTooNew, StoreUnavailable
+from casenotes.stores import create_store
+from casenotes.testing.store_contract import ANN, BOB, said
+
+
+async def test_row_level_security_hides_other_scopes_from_the_application_role(
+    postgres_url: str,
+) -> None:
+    async with Memory.open(postgres_url) as memory:
+        await memory.append(BOB, "bob's secret")
+    script = resources.files("casenotes.stores.postgres").joinpath("row_security.sql").read_text()
+    with psycopg.connect(postgres_url, autocommit=True) as owner:
+        owner.execute(script)
+        owner.execute("DROP ROLE IF EXISTS casenotes_app")
+        owner.execute("CREATE ROLE casenotes_app LOGIN")
+        owner.execute("GRANT USAGE ON SCHEMA casenotes TO casenotes_app")
+        owner.execute(
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA casenotes TO casenotes_app"
+        )
+    try:
+        app_url = postgres_url.replace("//postgres:@", "//casenotes_app@")
+        async with Memory.open(app_url) as memory:
+            await memory.append(ANN, "ann's own words")
+            assert [hit.content for hit in await memory.recall(ANN, "words")] == ["ann's own words"]
+            assert [hit.content for hit in await memory.recall(BOB, "secret")] == ["bob's secret"]
+            assert await memory.recall(Scope("support", "eve"), "secret") == []
+        with psycopg.connect(app_url) as stranger:
+            count = "SELECT count(*) FROM casenotes.messages"
+            assert stranger.execute(count).fetchone() == (0,)
+            stranger.execute("SELECT set_config('casenotes.agent_id', 'support', true)")
+            stranger.execute("SELECT set_config('casenotes.resource_id', 'ann', true)")
+            assert stranger.execute(count).fetchone() == (1,)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                stranger.execute("INSERT INTO casenotes.scopes VALUES ('support', 'bob2')")
+    finally:
+        with psycopg.connect(postgres_url, autocommit=True) as owner:
+            owner.execute("DROP OWNED BY casenotes_app")
+            owner.execute("DROP ROLE casenotes_app")
+
+
+async def test_an_unreachable_server_is_named_without_the_password() -> None:
+    store = create_store(
+        "postgresql://ann:hunter2@127.0.0.1:1/db?application_name=x",
+        StorageSettings(connect_timeout_seconds=2),
+    )
+    assert store.location == "postgresql://ann@127.0.0.1:1/db"
+    with pytest.raises(StoreUnavailable, match="check that the server runs") as caught:
+        await store.open()
+    assert "hunter2" not in str(caught.value)
+    await store.close()
+
+
+async def test_a_newer_schema_is_refused(postgres_url: str) -> None:
+    store = create_store(postgres_url)
+    await store.open()
+    await store.close()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("INSERT INTO casenotes.migrations (number, name) VALUES (99, 'future')")
+    with pytest.raises(StoreTooNew, match=r"schema 99.*upgrade"):
+        await store.open()
+
+
+async def test_several_processes_may_open_a_new_database_at_once(postgres_url: str) -> None:
+    stores = [create_store(postgres_url) for _ in range(4)]
+    try:
+        for store in stores:
+            await store.open()
+        await stores[0].append(ANN, [said("a")])
+        assert len(await stores[3].history(ANN, limit=5)) == 1
+    finally:
+        for store in stores:
+            await store.close()
+
+
+async def test_a_role_that_may_not_create_the_extension_is_told_what_to_do(
+    postgres_url: str,
+) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as owner:
+        owner.execute("DROP ROLE IF EXISTS casenotes_plain")
+        owner.execute("CREATE ROLE casenotes_plain LOGIN")
+        name = owner.execute("SELECT current_database()").fetchone()[0]
+        owner.execute(f"GRANT CREATE ON DATABASE {name} TO casenotes_plain")
+    store = create_store(postgres_url.replace("//postgres:@", "//casenotes_plain@"))
+    try:
+        with pytest.raises((StoreUnavailable, StoreDamaged), match="CREATE EXTENSION vector"):
+            await store.open()
+    finally:
+        with psycopg.connect(postgres_url, autocommit=True) as owner:
+            owner.execute("DROP OWNED BY casenotes_plain")
+            owner.execute("DROP ROLE casenotes_plain")

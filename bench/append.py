@@ -61,9 +61,7 @@ def bare_commits(path: Path, texts: list[str], seconds: float) -> float:
 def one_table_commits(path: Path, texts: list[str], seconds: float) -> float:
     """The floor: one row in one table without any order, scope or thread."""
     connection = connect(path)
-    connection.execute(
-        "CREATE TABLE messages (id TEXT PRIMARY KEY, role TEXT, text TEXT, at INTEGER)"
-    )
+    connection.execute("CREATE TABLE messages (id TEXT PRIMARY KEY, role TEXT, text TEXT, at INTEGER)")
     count, end = 0, time.perf_counter() + seconds
     while time.perf_counter() < end:
         connection.execute("BEGIN IMMEDIATE")

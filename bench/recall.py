@@ -47,10 +47,7 @@ async def fill(memory: Memory, scope: Scope, texts: list[str], vectors: np.ndarr
             *(
                 memory.append(
                     Scope(scope.agent_id, scope.resource_id, f"t{first}"),
-                    [
-                        Message("user", texts[i], id=str(i))
-                        for i in part[first - start : first - start + 12]
-                    ],
+                    [Message("user", texts[i], id=str(i)) for i in part[first - start : first - start + 12]],
                     embed=False,
                 )
                 for first in part[::12]
@@ -119,9 +116,7 @@ async def measure_size(size: int, directory: Path) -> dict[str, float]:
     queries, query_vectors = make_queries(ROUNDS), make_vectors(ROUNDS, seed=2)
     plain = PlainScript(directory / f"plain-{size}.db")
     plain.fill("owner", texts, vectors)
-    async with Memory.open(
-        f"sqlite:///{directory}/own-{size}.db", embedder=GivenVectors()
-    ) as memory:
+    async with Memory.open(f"sqlite:///{directory}/own-{size}.db", embedder=GivenVectors()) as memory:
         await fill(memory, OWNER, texts, vectors)
         rank = memory._searcher.rank
         started = time.perf_counter()
@@ -131,9 +126,7 @@ async def measure_size(size: int, directory: Path) -> dict[str, float]:
             lambda n: rank(OWNER, queries[n % ROUNDS], query_vectors[n % ROUNDS], 10)
         )
         scan_ms = median_ms(lambda n: vectors @ query_vectors[n % ROUNDS])
-        plain_ms = median_ms(
-            lambda n: plain.search("owner", queries[n % ROUNDS], query_vectors[n % ROUNDS])
-        )
+        plain_ms = median_ms(lambda n: plain.search("owner", queries[n % ROUNDS], query_vectors[n % ROUNDS]))
         index = memory._searcher.cache.get(OWNER)
         return {
             "entries": size,
@@ -181,9 +174,7 @@ async def measure_neighbours(directory: Path) -> dict[str, float]:
     result["plain_script_crowded_ms"] = median_ms(
         lambda n: plain.search("owner", queries[n], query_vectors[n]), 30
     )
-    result["crowded_over_alone"] = result["crowded_ms"] / min(
-        result["alone_ms"], result["alone_again_ms"]
-    )
+    result["crowded_over_alone"] = result["crowded_ms"] / min(result["alone_ms"], result["alone_again_ms"])
     result["plain_over_recall"] = result["plain_script_crowded_ms"] / result["crowded_ms"]
     return result
 
@@ -196,9 +187,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         rows = [asyncio.run(measure_size(size, Path(directory))) for size in arguments.sizes]
-        neighbours = (
-            {} if arguments.no_neighbours else asyncio.run(measure_neighbours(Path(directory)))
-        )
+        neighbours = {} if arguments.no_neighbours else asyncio.run(measure_neighbours(Path(directory)))
     if arguments.json:
         print(json.dumps({"sizes": rows, "neighbours": neighbours}, indent=2))
         return

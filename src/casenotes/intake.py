@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,15 +23,17 @@ def as_messages(given: Input, role: Role) -> tuple[Message, ...]:
     messages = tuple(given)
     for item in messages:
         if not isinstance(item, Message):
-            raise InvalidMessage(
-                f"expected text or messages, got {type(item).__name__}: {item!r:.80}"
-            )
+            raise InvalidMessage(f"expected text or messages, got {type(item).__name__}: {item!r:.80}")
     return messages
 
 
-def with_identity(
-    messages: Iterable[Message], prefix: str, first: int, now: datetime
-) -> list[Message]:
+def new_id(now: datetime) -> str:
+    """A unique id that grows with time, so that new rows stand together in an index."""
+    milliseconds = int(now.timestamp() * 1000)
+    return f"{milliseconds:012x}{secrets.token_hex(10)}"
+
+
+def with_identity(messages: Iterable[Message], prefix: str, first: int, now: datetime) -> list[Message]:
     """Give each message an id and a time where it has none.
 
     Ids follow from prefix and position, so a repeated call saves nothing twice.

@@ -6,7 +6,6 @@ Nothing heavy is imported until a Memory is opened.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -16,7 +15,7 @@ from casenotes.clock import Clock, SystemClock
 from casenotes.config import Environment, Settings
 from casenotes.errors import InvalidScope, SettingsError, SpaceMismatch, UsageError
 from casenotes.events import Events, Listener
-from casenotes.intake import Input, as_messages, check_message, with_identity
+from casenotes.intake import Input, as_messages, check_message, new_id, with_identity
 from casenotes.tokens import TokenCounter, estimate_tokens
 from casenotes.types import (
     OUTCOMES,
@@ -114,9 +113,7 @@ class Memory:
         space_id = await _claim_space(store, embedder)
         filler = VectorFiller(store, embedder, space_id, events)
         searcher = Searcher(store, embedder, space_id, filler, settings.search, clock, events)
-        return cls(
-            store, searcher, filler, settings, clock, events, count_tokens or estimate_tokens
-        )
+        return cls(store, searcher, filler, settings, clock, events, count_tokens or estimate_tokens)
 
     async def _drain(self) -> None:
         await self._filler.settle(timeout=self._settings.storage.close_timeout_seconds)
@@ -134,7 +131,7 @@ class Memory:
     async def begin(self, scope: Scope, user_input: Input) -> Turn:
         """Start a turn: the input is saved durably, then the context for the model is gathered."""
         started = time.perf_counter()
-        turn_id = uuid.uuid4().hex
+        turn_id = new_id(self._clock.now())
         messages = as_messages(user_input, "user")
         saved = await self._save(scope, messages, turn_id, 0, "open")
         saved_at = time.perf_counter()
@@ -148,9 +145,7 @@ class Memory:
         await self._continue(turn, messages, None)
         return await self._context(turn.scope, {"save": time.perf_counter() - started})
 
-    async def complete(
-        self, turn: Turn, messages: Input = (), outcome: Outcome = "success"
-    ) -> Receipt:
+    async def complete(self, turn: Turn, messages: Input = (), outcome: Outcome = "success") -> Receipt:
         """End a turn: save what `step` has not seen and how it ended.
 
         Calling it again with the same messages after an error saves nothing twice.
@@ -201,7 +196,7 @@ class Memory:
         Messages without an id get a new one; give ids to make repeated calls harmless. With
         `embed=False` the vectors are left to `embed` or to the next recall.
         """
-        checked = self._checked(as_messages(messages, role), uuid.uuid4().hex, 0)
+        checked = self._checked(as_messages(messages, role), new_id(self._clock.now()), 0)
         saved = await self._store.append(scope, checked)
         if embed:
             await self.embed(scope, saved.new_messages)
@@ -221,9 +216,7 @@ class Memory:
     ) -> list[Hit]:
         """Search all threads of the scope; `as_of` leaves out what came later."""
         if as_of is not None and as_of.tzinfo is None:
-            raise UsageError(
-                f"as_of {as_of.isoformat()!r} has no time zone; add one, for example UTC"
-            )
+            raise UsageError(f"as_of {as_of.isoformat()!r} has no time zone; add one, for example UTC")
         started = time.perf_counter()
         hits = await self._searcher.search(scope, query, top_k, as_of)
         seconds = time.perf_counter() - started

@@ -79,9 +79,7 @@ class Memory:
         """See `casenotes.Memory.complete`."""
         return self._run(self._memory.complete(turn, messages, outcome))
 
-    def append(
-        self, scope: Scope, messages: Input, *, role: Role = "user", embed: bool = True
-    ) -> Appended:
+    def append(self, scope: Scope, messages: Input, *, role: Role = "user", embed: bool = True) -> Appended:
         """See `casenotes.Memory.append`."""
         return self._run(self._memory.append(scope, messages, role=role, embed=embed))
 

@@ -21,9 +21,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return BLOCK.findall(page.read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT))
-)
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     """Python blocks of a page run as one program; console lines run after it in the same place."""
     program = "\n".join(code for kind, code in blocks(page) if kind == "python")
@@ -38,9 +36,7 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
 
 
 def test_the_reference_is_current() -> None:
-    spec = importlib.util.spec_from_file_location(
-        "generate_reference", ROOT / "docs" / "generate_reference.py"
-    )
+    spec = importlib.util.spec_from_file_location("generate_reference", ROOT / "docs" / "generate_reference.py")
     generator = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generator)
     for name, page in generator.PAGES.items():

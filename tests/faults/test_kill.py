@@ -19,9 +19,7 @@ KILLS = 8
 
 def run_and_kill(url: str, first: int, after: float) -> set[str]:
     """Start the appending process, kill it after a while, and return what it had acknowledged."""
-    process = subprocess.Popen(
-        [sys.executable, SCRIPT, url, str(first)], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, SCRIPT, url, str(first)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     time.sleep(after)
@@ -59,8 +57,7 @@ def test_nothing_acknowledged_is_lost(store_url: str) -> None:
 def test_a_killed_import_is_finished_by_repeating_it(sqlite_url: str, tmp_path: Path) -> None:
     path = tmp_path / "big.jsonl"
     lines = (
-        {"id": str(n), "scope": "u", "thread": f"t{n % 50}", "text": f"line {n} " * 30}
-        for n in range(6_000)
+        {"id": str(n), "scope": "u", "thread": f"t{n % 50}", "text": f"line {n} " * 30} for n in range(6_000)
     )
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     command = [sys.executable, "-m", "casenotes", "import", str(path), "--db", sqlite_url, "--json"]

@@ -61,9 +61,7 @@ class Cli:
         return json.loads(self(*words, "--json", code=code).stdout)
 
     def write(self, name: str, *lines: object) -> str:
-        text = "".join(
-            (line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines
-        )
+        text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
         (self.directory / name).write_text(text, encoding="utf-8")
         return name
 
@@ -97,10 +95,7 @@ def test_recall_as_json_has_everything(filled: Cli) -> None:
     assert (hit["id"], hit["role"], hit["thread_id"]) == ("1", "user", "t")
     assert set(hit["scores"]) == {"lexical", "vector", "fused", "recency", "final"}
     assert (
-        filled.json("recall", "fan", "--resource", "ann", "--as-of", "2026-03-01T13:00")["hits"][0][
-            "id"
-        ]
-        == "1"
+        filled.json("recall", "fan", "--resource", "ann", "--as-of", "2026-03-01T13:00")["hits"][0]["id"] == "1"
     )
 
 
@@ -178,9 +173,7 @@ def test_doctor_fails_where_there_is_no_store(cli: Cli) -> None:
         (("eval", "retrieval", "--corpus", "c", "--queries", "q"), 2, "cannot read"),
     ],
 )
-def test_errors_are_one_clear_sentence(
-    cli: Cli, words: tuple[str, ...], code: int, named: str
-) -> None:
+def test_errors_are_one_clear_sentence(cli: Cli, words: tuple[str, ...], code: int, named: str) -> None:
     result = cli(*words, code=code)
     shown = " ".join((result.stderr + result.stdout).split())
     assert named in shown
@@ -193,9 +186,7 @@ def test_errors_are_json_too(cli: Cli) -> None:
 
 def test_a_file_that_is_no_database(cli: Cli) -> None:
     name = cli.write("notes.txt", "my notes " * 500)
-    assert "is not a database" in cli("stats", "--db", f"sqlite:///{name}", code=1).stderr.replace(
-        "\n", " "
-    )
+    assert "is not a database" in cli("stats", "--db", f"sqlite:///{name}", code=1).stderr.replace("\n", " ")
 
 
 def test_the_environment_names_the_database(filled: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,9 +197,7 @@ def test_the_environment_names_the_database(filled: Cli, monkeypatch: pytest.Mon
 
 def test_works_with_postgresql(cli: Cli, postgres_url: str) -> None:
     cli("import", cli.write("good.jsonl", *GOOD), "--db", postgres_url)
-    assert (
-        "The fan is loud" in cli("recall", "loud", "--resource", "ann", "--db", postgres_url).stdout
-    )
+    assert "The fan is loud" in cli("recall", "loud", "--resource", "ann", "--db", postgres_url).stdout
     assert cli.json("stats", "--db", postgres_url)["total"]["messages"] == 3
     assert "Nothing has failed" in cli("doctor", "--db", postgres_url).stdout
 
@@ -261,9 +250,7 @@ def test_eval_retrieval(cli: Cli) -> None:
     assert "recall@10" in cli(*words, "--ranker", "rrf-decay").stdout
 
 
-@pytest.mark.parametrize(
-    "words", [(), ("import",), ("recall",), ("eval", "retrieval"), ("demo",), ("doctor",)]
-)
+@pytest.mark.parametrize("words", [(), ("import",), ("recall",), ("eval", "retrieval"), ("demo",), ("doctor",)])
 def test_help_is_worth_reading(cli: Cli, words: tuple[str, ...]) -> None:
     assert "Usage: " in cli(*words, "--help").stdout
     assert cli("--version").stdout.startswith("casenotes ")

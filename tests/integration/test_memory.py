@@ -45,9 +45,7 @@ class FailingEmbedder(HashEmbedder):
         if self.down:
             raise ConnectionError("embedder is down")
         vectors = await super().embed(texts)
-        return [
-            [float("nan")] * 64 if "bad" in t else v for t, v in zip(texts, vectors, strict=True)
-        ]
+        return [[float("nan")] * 64 if "bad" in t else v for t, v in zip(texts, vectors, strict=True)]
 
 
 async def contents(memory: Memory, scope: Scope, query: str, **options: object) -> list[str]:
@@ -74,9 +72,7 @@ async def test_a_turn_is_saved_and_recalled(memory: Memory) -> None:
 
 
 async def test_hits_say_where_they_come_from(memory: Memory) -> None:
-    await memory.append(
-        ANN, Message("assistant", "chronyd was stopped on pay-2", id="m1", created_at=NOON)
-    )
+    await memory.append(ANN, Message("assistant", "chronyd was stopped on pay-2", id="m1", created_at=NOON))
     (hit,) = await memory.recall(ANN, "chronyd")
     assert (hit.kind, hit.id, hit.message_id, hit.thread_id, hit.role) == (
         "message",
@@ -109,9 +105,7 @@ async def test_two_users_at_once_never_meet(memory: Memory) -> None:
         for n in range(5):
             turn = await memory.begin(scope, f"{user} asks about webhook {n}")
             await memory.complete(turn, f"answer for {user} about webhook {n}")
-            assert all(
-                user in text for text in await contents(memory, scope, "webhook answer", top_k=20)
-            )
+            assert all(user in text for text in await contents(memory, scope, "webhook answer", top_k=20))
 
     await asyncio.gather(*(talk(f"user{n}") for n in range(6)))
     for n in range(6):
@@ -130,12 +124,8 @@ async def test_results_are_the_same_every_time(memory: Memory) -> None:
 
 async def test_as_of_leaves_out_what_came_later(memory: Memory) -> None:
     old = Message("user", "the port is 5432", created_at=NOON)
-    await memory.append(
-        ANN, [old, Message("user", "the port is 6432", created_at=NOON + timedelta(days=9))]
-    )
-    assert await contents(memory, ANN, "port", as_of=NOON + timedelta(days=1)) == [
-        "the port is 5432"
-    ]
+    await memory.append(ANN, [old, Message("user", "the port is 6432", created_at=NOON + timedelta(days=9))])
+    assert await contents(memory, ANN, "port", as_of=NOON + timedelta(days=1)) == ["the port is 5432"]
     with pytest.raises(UsageError, match="time zone"):
         await memory.recall(ANN, "port", as_of=datetime(2026, 1, 1))  # noqa: DTZ001
 
@@ -201,9 +191,7 @@ async def test_a_failing_embedder_costs_neither_messages_nor_words(store_url: st
 async def test_a_bad_vector_is_given_up_and_its_neighbours_are_kept(store_url: str) -> None:
     embedder = FailingEmbedder()
     async with Memory.open(store_url, embedder=embedder) as memory:
-        await memory.append(
-            ANN, [Message("user", text) for text in ("good one", "bad one", "good two")]
-        )
+        await memory.append(ANN, [Message("user", text) for text in ("good one", "bad one", "good two")])
         assert (await memory.stats()).vectors == 2
         assert set(await contents(memory, ANN, "one")) == {"good one", "bad one"}
         calls = embedder.calls
@@ -213,9 +201,7 @@ async def test_a_bad_vector_is_given_up_and_its_neighbours_are_kept(store_url: s
 
 async def test_vectors_missing_after_a_crash_are_made_later(store_url: str) -> None:
     async with Memory.open(store_url) as memory:
-        await memory.append(
-            ANN, [Message("user", f"message {n} about disks") for n in range(200)], embed=False
-        )
+        await memory.append(ANN, [Message("user", f"message {n} about disks") for n in range(200)], embed=False)
         assert (await memory.stats()).vectors == 0
         assert len(await memory.recall(ANN, "disks")) == 5
         assert await memory.flush(ANN)
@@ -223,13 +209,30 @@ async def test_vectors_missing_after_a_crash_are_made_later(store_url: str) -> N
         assert await memory.embed_missing(ANN) == 0
 
 
+async def test_texts_that_get_no_vector_do_not_keep_others_from_theirs(store_url: str) -> None:
+    async with Memory.open(store_url, embedder=FailingEmbedder()) as memory:
+        hopeless = [Message("user", "\n" if n % 2 else f"bad {n}") for n in range(600)]
+        await memory.append(ANN, [*hopeless, Message("user", "the last one is good")], embed=False)
+        assert await memory.embed_missing(ANN) == 1
+        assert await memory.embed_missing(ANN) == 0
+
+
+async def test_a_failing_embedder_is_not_asked_for_every_batch(store_url: str) -> None:
+    embedder = FailingEmbedder()
+    async with Memory.open(store_url, embedder=embedder) as memory:
+        embedder.down = True
+        await memory.append(ANN, [Message("user", f"message {n}") for n in range(1_000)], embed=False)
+        assert await memory.embed_missing(ANN) == 0
+        assert embedder.calls == 1
+        embedder.down = False
+        assert await memory.embed_missing(ANN) == 1_000
+
+
 async def test_a_changed_embedder_is_refused_with_the_remedy(store_url: str) -> None:
     async with Memory.open(store_url, embedder=HashEmbedder(32)) as memory:
         await memory.append(ANN, "hello")
     for other in (HashEmbedder(64), None):
-        with pytest.raises(
-            SpaceMismatch, match=r"hash-32 \(32 dimensions\).*open it with that embedder"
-        ):
+        with pytest.raises(SpaceMismatch, match=r"hash-32 \(32 dimensions\).*open it with that embedder"):
             async with Memory.open(store_url, embedder=other):
                 pass
     async with Memory.open(store_url, embedder=HashEmbedder(32)) as memory:
@@ -257,9 +260,7 @@ async def test_the_other_ranker_can_be_chosen(store_url: str) -> None:
 
 
 async def test_blank_messages_and_queries_are_no_trouble(memory: Memory) -> None:
-    await memory.append(
-        ANN, [Message("assistant", ""), Message("user", "  \n"), Message("user", "word")]
-    )
+    await memory.append(ANN, [Message("assistant", ""), Message("user", "  \n"), Message("user", "word")])
     assert await contents(memory, ANN, "word") == ["word"]
     assert await contents(memory, ANN, " ") == []
     assert (await memory.stats()).vectors == 1

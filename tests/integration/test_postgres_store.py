@@ -24,9 +24,7 @@ async def test_row_level_security_hides_other_scopes_from_the_application_role(
         owner.execute("DROP ROLE IF EXISTS casenotes_app")
         owner.execute("CREATE ROLE casenotes_app LOGIN")
         owner.execute("GRANT USAGE ON SCHEMA casenotes TO casenotes_app")
-        owner.execute(
-            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA casenotes TO casenotes_app"
-        )
+        owner.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA casenotes TO casenotes_app")
     try:
         app_url = postgres_url.replace("//postgres:@", "//casenotes_app@")
         async with Memory.open(app_url) as memory:

@@ -78,17 +78,13 @@ async def test_a_conflict_in_a_shared_commit_takes_nothing_with_it(tmp_path: Pat
     store = await opened(tmp_path / "s.db")
     await store.append(ANN, [said("taken", "x")])
     work = [store.append(Scope("a", f"u{n}", "t"), [said("m")]) for n in range(40)]
-    results = await asyncio.gather(
-        store.append(ANN, [said("taken", "y")]), *work, return_exceptions=True
-    )
+    results = await asyncio.gather(store.append(ANN, [said("taken", "y")]), *work, return_exceptions=True)
     assert isinstance(results[0], MessageConflict)
     assert all(result.new_ids == {"m"} for result in results[1:])
     await store.close()
 
 
-async def test_memory_urls_leave_no_file_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_memory_urls_leave_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     async with Memory.open("sqlite:///:memory:") as memory:
         await memory.append(ANN, "hello")
@@ -206,9 +202,7 @@ async def test_open_permissions_are_a_warning(tmp_path: Path) -> None:
 
 async def test_times_and_messages_keep_their_order_within_one_microsecond(tmp_path: Path) -> None:
     store = await opened(tmp_path / "s.db")
-    await store.append(
-        ANN, [Message("user", "x", id="a", created_at=NOON.replace(microsecond=999_999))]
-    )
+    await store.append(ANN, [Message("user", "x", id="a", created_at=NOON.replace(microsecond=999_999))])
     (message,) = await store.history(ANN, limit=1)
     assert message.created_at == NOON.replace(microsecond=999_999)
     await store.close()

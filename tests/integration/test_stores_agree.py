@@ -41,9 +41,7 @@ def random_queries(rows: list[dict[str, str]], count: int) -> list[tuple[str, st
 
 
 @pytest.mark.parametrize("name", ["own", "runbooks", "codemem"])
-async def test_both_stores_give_the_same_results(
-    name: str, sqlite_url: str, postgres_url: str
-) -> None:
+async def test_both_stores_give_the_same_results(name: str, sqlite_url: str, postgres_url: str) -> None:
     path = corpus_file(name)
     options = ReadOptions("agent", None, "t", UTC, NOW)
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]

@@ -58,9 +58,7 @@ def imports() -> Iterator[tuple[str, str]]:
 
 def test_imports_go_one_way() -> None:
     found = {(importing, imported) for importing, imported in imports() if imported in TIER}
-    wrong = [
-        (a, b) for a, b in found if a != b and TIER[a] <= TIER[b] and (a, b) != ("types", "errors")
-    ]
+    wrong = [(a, b) for a, b in found if a != b and TIER[a] <= TIER[b] and (a, b) != ("types", "errors")]
     assert wrong == []
     assert len(found) > 30
 
@@ -76,9 +74,7 @@ def test_importing_pulls_in_neither_numpy_nor_pydantic() -> None:
         "heavy = ('numpy', 'pydantic', 'rich', 'typer', 'tokenizers', 'regex', 'psycopg'); "
         "print([name for name in heavy if name in sys.modules])"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
 
 

@@ -34,9 +34,7 @@ def test_unusable_vectors_are_refused(raw: list[object], named: str) -> None:
 def test_vectors_get_length_one() -> None:
     extreme = unit_vectors([[1e38, 1e38], [1e-30, 0]], SPACE, 2)
     assert np.linalg.norm(extreme, axis=1) == pytest.approx([1, 1])
-    assert unit_vectors([[3.0, 4.0]], SPACE, 1).tolist() == [
-        [pytest.approx(0.6), pytest.approx(0.8)]
-    ]
+    assert unit_vectors([[3.0, 4.0]], SPACE, 1).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)]]
 
 
 async def test_no_text_needs_no_embedder() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from casenotes import Message, ToolCall, ToolResult
 from casenotes.errors import InvalidMessage
-from casenotes.intake import as_messages, check_message, with_identity
+from casenotes.intake import as_messages, check_message, new_id, with_identity
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -27,6 +27,12 @@ def test_identity_follows_from_prefix_and_position() -> None:
     first, second = with_identity(given, "turn", 3, NOW)
     assert (first.id, first.created_at) == ("turn:3", NOW)
     assert (second.id, second.created_at, second.created_at.tzinfo) == ("mine", NOW, UTC)
+
+
+def test_new_ids_grow_with_time_and_never_repeat() -> None:
+    ids = [new_id(NOW + timedelta(milliseconds=n)) for n in range(100)]
+    assert ids == sorted(ids)
+    assert len({new_id(NOW) for _ in range(100)}) == 100
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,7 @@ def test_roles(tmp_path: Path, given: object, role: str, original: str | None) -
     ],
 )
 def test_refusals_name_line_and_reason(tmp_path: Path, line: object, reason: str) -> None:
-    good, bad, also_good = read(
-        tmp_path, {"scope": "s", "text": "x"}, line, {"scope": "s", "text": "y"}
-    )
+    good, bad, also_good = read(tmp_path, {"scope": "s", "text": "x"}, line, {"scope": "s", "text": "y"})
     assert isinstance(bad, RefusedLine)
     assert bad.number == 2
     assert reason in bad.reason

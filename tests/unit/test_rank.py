@@ -135,9 +135,7 @@ numbers = st.floats(0, 10, width=32)
 
 
 @given(
-    st.lists(
-        st.tuples(numbers, st.floats(-1, 1, width=32), st.floats(0, 900)), min_size=1, max_size=30
-    ),
+    st.lists(st.tuples(numbers, st.floats(-1, 1, width=32), st.floats(0, 900)), min_size=1, max_size=30),
     st.integers(1, 40),
     st.sampled_from(["default", "rrf-decay"]),
 )

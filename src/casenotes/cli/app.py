@@ -38,9 +38,7 @@ app.add_typer(evaluate.app, name="eval")
 def options(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
-        ),
+        typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """Memory for AI agents that can say where every memory came from."""

@@ -58,12 +58,8 @@ async def _demo(directory: Path) -> dict[str, Any]:
         with resources.as_file(resources.files("casenotes.samples") / "harbour.jsonl") as sample:
             summary = await import_file(memory, sample, options)
         scope = Scope(AGENT, "mira", "today")
-        turn = await memory.begin(
-            scope, "The payment webhook answers 401 again, on pay-3 this time."
-        )
-        receipt = await memory.complete(
-            turn, "Last time it was clock skew: is chronyd running on pay-3?"
-        )
+        turn = await memory.begin(scope, "The payment webhook answers 401 again, on pay-3 this time.")
+        receipt = await memory.complete(turn, "Last time it was clock skew: is chronyd running on pay-3?")
         answers = [
             {"resource": resource, "query": query, "hits": await _recall(memory, resource, query)}
             for resource, query in QUESTIONS
@@ -85,8 +81,7 @@ async def _recall(memory: Memory, resource: str, query: str) -> list[Hit]:
 def _print_demo(result: dict[str, Any]) -> None:
     heading("1. Import")
     console.print(
-        f"{result['imported']} sample messages of two users, mira and jonas, "
-        f"in {result['threads']} threads."
+        f"{result['imported']} sample messages of two users, mira and jonas, in {result['threads']} threads."
     )
     heading("2. A turn")
     for message in result["turn"]["messages"]:
@@ -97,9 +92,7 @@ def _print_demo(result: dict[str, Any]) -> None:
         heading(f"{number}. recall for {answer['resource']}: {answer['query']}")
         print_hits(answer["hits"])
     heading(f"{len(result['answers']) + 3}. Health of the store")
-    print_table(
-        ["check", "status", "detail"], [[c.name, c.status, c.detail] for c in result["checks"]]
-    )
+    print_table(["check", "status", "detail"], [[c.name, c.status, c.detail] for c in result["checks"]])
     console.print(
         f"\nDone in {result['seconds']:.1f} s: no key, no network, no model. jonas asked what mira asked "
         "and saw nothing of hers.\nNext: casenotes import FILE, then casenotes recall QUERY --resource ID"

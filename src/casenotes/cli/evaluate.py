@@ -37,9 +37,7 @@ def retrieval_command(
     corpus: Annotated[Path, typer.Option(metavar="FILE", help="Messages as JSONL, as for import.")],
     queries: Annotated[
         Path,
-        typer.Option(
-            metavar="FILE", help="JSONL: id, scope, query, time, relevant (ids), category."
-        ),
+        typer.Option(metavar="FILE", help="JSONL: id, scope, query, time, relevant (ids), category."),
     ],
     level: Annotated[Level | None, typer.Option(help="Show this level only.")] = None,
     ranker: Annotated[str, typer.Option(help="default or rrf-decay.")] = "default",
@@ -74,9 +72,7 @@ def _shown_on(bar: Progress | None, corpus: Path) -> Callable[[str, int, int], N
     if bar is None:
         return lambda _what, _done, _total: None
     tasks = {
-        "import": bar.add_task(
-            "importing", total=corpus.stat().st_size if corpus.exists() else None
-        ),
+        "import": bar.add_task("importing", total=corpus.stat().st_size if corpus.exists() else None),
         "queries": bar.add_task("asking", total=None),
     }
 

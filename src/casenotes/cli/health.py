@@ -80,11 +80,7 @@ async def _embedder_findings() -> list[Finding]:
         embedder = resolve_embedder(Environment.read().embedder_model)
         await embed_texts(embedder, ["a short text"])
     except CasenotesError as error:
-        return [
-            Finding(
-                "embedder", "failed", str(error), "choose another with CASENOTES_EMBEDDER_MODEL"
-            )
-        ]
+        return [Finding("embedder", "failed", str(error), "choose another with CASENOTES_EMBEDDER_MODEL")]
     return [Finding("embedder", "ok", str(Space.of(embedder)))]
 
 

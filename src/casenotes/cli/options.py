@@ -56,9 +56,7 @@ def parse_timezone(name: str) -> tzinfo:
     try:
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise UsageError(
-            f"timezone {name!r} is unknown; use a name such as Europe/Berlin"
-        ) from None
+        raise UsageError(f"timezone {name!r} is unknown; use a name such as Europe/Berlin") from None
 
 
 def parse_time(text: str | None) -> datetime | None:
@@ -68,7 +66,5 @@ def parse_time(text: str | None) -> datetime | None:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(
-            f"time {text!r} is not understood; use ISO 8601, e.g. 2026-03-01T12:00"
-        ) from None
+        raise UsageError(f"time {text!r} is not understood; use ISO 8601, e.g. 2026-03-01T12:00") from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -31,9 +31,7 @@ def import_command(
     file: Annotated[Path, typer.Argument(help="A JSONL file, one message a line.")],
     db: Db = None,
     agent: Agent = DEFAULT_AGENT_ID,
-    resource: Annotated[
-        str | None, typer.Option(help="The resource of lines that have no 'scope'.")
-    ] = None,
+    resource: Annotated[str | None, typer.Option(help="The resource of lines that have no 'scope'.")] = None,
     timezone: Annotated[str, typer.Option(help="Zone of times that have none.")] = "UTC",
     json: Json = False,
 ) -> None:
@@ -130,9 +128,7 @@ def export_command(
         print_table(["lines", "file"], [[count, str(output)]])
 
 
-async def _export(
-    output: Path | None, db: str | None, agent: str | None, resource: str | None
-) -> int:
+async def _export(output: Path | None, db: str | None, agent: str | None, resource: str | None) -> int:
     async with open_memory(db) as memory:
         file = _open_output(output)
         count = 0

@@ -57,7 +57,6 @@ def report(judged: Iterable[Judged]) -> dict[str, object]:
     return {
         "overall": mean_metrics(metrics for _, metrics in rows),
         "by_category": {
-            name: mean_metrics(metrics for category, metrics in rows if category == name)
-            for name in categories
+            name: mean_metrics(metrics for category, metrics in rows if category == name) for name in categories
         },
     }

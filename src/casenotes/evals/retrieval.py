@@ -116,14 +116,10 @@ async def evaluate_retrieval(
     """Run the whole evaluation."""
     now = datetime.now(UTC)
     clock = FrozenClock(now)
-    async with Memory.open(
-        url, embedder=embedder, config=settings or Settings(), clock=clock
-    ) as memory:
+    async with Memory.open(url, embedder=embedder, config=settings or Settings(), clock=clock) as memory:
         options = ReadOptions(DEFAULT_AGENT, None, corpus.stem, UTC, now)
         started = time.perf_counter()
-        summary = await import_file(
-            memory, corpus, options, lambda done: progress("import", done, 0)
-        )
+        summary = await import_file(memory, corpus, options, lambda done: progress("import", done, 0))
         result = Evaluation(summary, import_seconds=time.perf_counter() - started)
         threads = await _thread_of_message(memory)
         for number, query in enumerate(queries, 1):
@@ -144,9 +140,7 @@ async def _thread_of_message(memory: Memory) -> dict[tuple[str, str], str]:
     return found
 
 
-async def _ask(
-    memory: Memory, query: Query, threads: dict[tuple[str, str], str], result: Evaluation
-) -> None:
+async def _ask(memory: Memory, query: Query, threads: dict[tuple[str, str], str], result: Evaluation) -> None:
     started = time.perf_counter()
     hits = await memory.recall(Scope(DEFAULT_AGENT, query.scope), query.text, DEPTH)
     result.recall_seconds.append(time.perf_counter() - started)

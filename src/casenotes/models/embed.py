@@ -61,9 +61,7 @@ def unit_vectors(raw: Any, space: Space, count: int) -> Matrix:
     try:
         matrix = np.asarray(raw, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise BadVector(
-            f"embedder {space.model!r} returned no matrix of numbers: {error}"
-        ) from None
+        raise BadVector(f"embedder {space.model!r} returned no matrix of numbers: {error}") from None
     if matrix.shape != (count, space.dimensions):
         raise BadVector(
             f"embedder {space.model!r} returned shape {matrix.shape}; "

@@ -91,9 +91,7 @@ def _token_table() -> Matrix:
         file.seek(8 + header_bytes + start)
         numbers = np.frombuffer(file.read(end - start), dtype="<f2")
     if header["dtype"] != "F16" or header["shape"][1] != StaticEmbedder.dimensions:
-        raise EmbeddingError(
-            f"{path} holds {header}; expected float16 rows of 256; reinstall wordllama"
-        )
+        raise EmbeddingError(f"{path} holds {header}; expected float16 rows of 256; reinstall wordllama")
     return numbers.reshape(header["shape"]).astype(np.float32)
 
 

@@ -47,9 +47,7 @@ class VectorTable:
         """Have at least `count` rows."""
         self._count = count
         if count > len(self._matrix):
-            larger = np.zeros(
-                (max(count, len(self._matrix) * 2, 16), self._matrix.shape[1]), np.float32
-            )
+            larger = np.zeros((max(count, len(self._matrix) * 2, 16), self._matrix.shape[1]), np.float32)
             larger[: len(self._matrix)] = self._matrix
             self._matrix = larger
 
@@ -122,17 +120,13 @@ class ScopeIndex:
         self._ids.append(document.id)
         self._kinds.append(document.kind)
         self._created.append(document.created_at)
-        self._threads.append(
-            self._thread_numbers.setdefault(document.thread_id, len(self._thread_numbers))
-        )
+        self._threads.append(self._thread_numbers.setdefault(document.thread_id, len(self._thread_numbers)))
         if not document.text.strip():
             self._vectors.exempt(self._rows[key])
         return True
 
     def _fill(self, vectors: Sequence[VectorRow]) -> None:
-        known = [
-            (self._rows[v.kind, v.id], v.vector) for v in vectors if (v.kind, v.id) in self._rows
-        ]
+        known = [(self._rows[v.kind, v.id], v.vector) for v in vectors if (v.kind, v.id) in self._rows]
         if known:
             rows, values = zip(*known, strict=True)
             self._vectors.fill(list(rows), list(values))

@@ -96,9 +96,7 @@ class LexicalIndex:
         known = self._vocabulary
         return [(self._postings[known[t]], n) for t, n in Counter(terms).items() if t in known]
 
-    def _unpacked(
-        self, found: Sequence[tuple[array[int], int]]
-    ) -> tuple[NDArray[np.int64], Floats]:
+    def _unpacked(self, found: Sequence[tuple[array[int], int]]) -> tuple[NDArray[np.int64], Floats]:
         packed = np.concatenate([np.frombuffer(posting, dtype=np.int64) for posting, _ in found])
         return packed >> COUNT_BITS, (packed & COUNT_MASK).astype(np.float32)
 

@@ -69,9 +69,7 @@ def plain_words(text: str) -> list[str]:
     return [word for word in PLAIN_WORD.findall(text.lower()) if len(word) >= 2]
 
 
-def rank_default(
-    signals: Signals, top_k: int, now: float, settings: SearchSettings
-) -> list[Ranked]:
+def rank_default(signals: Signals, top_k: int, now: float, settings: SearchSettings) -> list[Ranked]:
     """Relevance first: scaled lexical and vector score, thread share, recency as tie-breaker."""
     fused = _fuse(signals, settings)
     relevant = (signals.lexical > 0) | (signals.vector >= settings.vector_floor)
@@ -80,9 +78,7 @@ def rank_default(
     candidates = _near_the_top(fused, np.flatnonzero(relevant), top_k, settings.recency_weight)
     ranked = []
     for i in candidates.tolist():
-        recency = recency_factor(
-            (now - signals.created[i]) / SECONDS_A_DAY, settings.half_life_days
-        )
+        recency = recency_factor((now - signals.created[i]) / SECONDS_A_DAY, settings.half_life_days)
         final = float(fused[i]) + settings.recency_weight * recency
         ranked.append(_ranked(signals, i, float(fused[i]), recency, final))
     return _best(signals, ranked, top_k)
@@ -104,9 +100,7 @@ def _scaled(scores: Floats, weight: float) -> Floats:
     return scores * np.float32(weight / best) if best > 0 else np.zeros_like(scores)
 
 
-def _near_the_top(
-    fused: Floats, candidates: NDArray[np.intp], top_k: int, margin: float
-) -> NDArray[np.intp]:
+def _near_the_top(fused: Floats, candidates: NDArray[np.intp], top_k: int, margin: float) -> NDArray[np.intp]:
     """All that can still reach the top k when recency adds at most `margin`."""
     if len(candidates) <= top_k:
         return candidates
@@ -116,19 +110,13 @@ def _near_the_top(
     return near
 
 
-def rank_rrf_decay(
-    signals: Signals, top_k: int, now: float, settings: SearchSettings
-) -> list[Ranked]:
+def rank_rrf_decay(signals: Signals, top_k: int, now: float, settings: SearchSettings) -> list[Ranked]:
     """Reciprocal-rank fusion of both lists, times recency; by age alone where neither matches."""
     fused = _reciprocal_ranks(signals, signals.lexical) + _reciprocal_ranks(signals, signals.vector)
-    eligible = (
-        range(len(signals.ids)) if signals.eligible is None else np.flatnonzero(signals.eligible)
-    )
+    eligible = range(len(signals.ids)) if signals.eligible is None else np.flatnonzero(signals.eligible)
     ranked = []
     for i in map(int, eligible):
-        recency = recency_factor(
-            (now - signals.created[i]) / SECONDS_A_DAY, settings.half_life_days
-        )
+        recency = recency_factor((now - signals.created[i]) / SECONDS_A_DAY, settings.half_life_days)
         final = (float(fused[i]) or AGE_ONLY_WEIGHT * recency) * recency
         ranked.append(_ranked(signals, i, float(fused[i]), recency, final))
     return _best(signals, ranked, top_k)
@@ -136,12 +124,8 @@ def rank_rrf_decay(
 
 def _reciprocal_ranks(signals: Signals, scores: Floats) -> NDArray[np.float64]:
     """1 / (60 + rank) for each item with a positive score, ranks from 1."""
-    matching = np.flatnonzero(
-        scores > 0 if signals.eligible is None else (scores > 0) & signals.eligible
-    )
-    order = sorted(
-        matching.tolist(), key=lambda i: (-scores[i], -signals.created[i], signals.ids[i])
-    )
+    matching = np.flatnonzero(scores > 0 if signals.eligible is None else (scores > 0) & signals.eligible)
+    order = sorted(matching.tolist(), key=lambda i: (-scores[i], -signals.created[i], signals.ids[i]))
     ranks = np.zeros(len(signals.ids), dtype=np.float64)
     ranks[order] = 1.0 / (RRF_K + np.arange(1, len(order) + 1))
     return ranks
@@ -154,9 +138,7 @@ def _ranked(signals: Signals, i: int, fused: float, recency: float, final: float
 
 def _best(signals: Signals, ranked: list[Ranked], top_k: int) -> list[Ranked]:
     """Highest final score first; ties by newer time, then by id."""
-    ranked.sort(
-        key=lambda r: (-r.scores.final, -signals.created[r.position], signals.ids[r.position])
-    )
+    ranked.sort(key=lambda r: (-r.scores.final, -signals.created[r.position], signals.ids[r.position]))
     return ranked[:top_k]
 
 
@@ -166,7 +148,5 @@ RANKERS = {
         lambda index, terms, settings: index.bm25(terms, settings.bm25_k1, settings.bm25_b),
         rank_default,
     ),
-    "rrf-decay": Ranker(
-        plain_words, lambda index, terms, _settings: index.word_counts(terms), rank_rrf_decay
-    ),
+    "rrf-decay": Ranker(plain_words, lambda index, terms, _settings: index.word_counts(terms), rank_rrf_decay),
 }

@@ -125,17 +125,15 @@ class Searcher:
 
     async def _heal(self, scope: Scope, index: ScopeIndex) -> ScopeIndex:
         """Embed what has no vector, for example after a crash between saving and embedding."""
+        if index.missing_vectors > HEAL_AT_ONCE:
+            self._filler.schedule_missing(scope)
+            return index
         ids = [item_id for kind, item_id in index.items_without_vector() if kind == "message"]
         messages = list((await self._store.messages(scope, ids)).values())
-        if len(messages) > HEAL_AT_ONCE:
-            self._filler.schedule(scope, messages)
-            return index
         return await self._refresh(scope) if await self._filler.fill(scope, messages) else index
 
     async def _hits(self, scope: Scope, found: Sequence[tuple[HitKind, str, Ranked]]) -> list[Hit]:
-        messages = (
-            await self._store.messages(scope, [item_id for _, item_id, _ in found]) if found else {}
-        )
+        messages = await self._store.messages(scope, [item_id for _, item_id, _ in found]) if found else {}
         return [
             _message_hit(messages[item_id], ranked)
             for _, item_id, ranked in found
@@ -161,13 +159,9 @@ def _message_hit(message: Message, ranked: Ranked) -> Hit:
 
 def _checked_query(scope: Scope, query: str) -> str:
     if scope.resource_id is None:
-        raise InvalidScope(
-            f"{scope!r} has no resource_id; recall works across the threads of a resource"
-        )
+        raise InvalidScope(f"{scope!r} has no resource_id; recall works across the threads of a resource")
     if not isinstance(query, str):
         raise UsageError(f"query must be a string, got {type(query).__name__}")
     if len(query) > MAX_QUERY_CHARACTERS:
-        raise UsageError(
-            f"query has {len(query)} characters; at most {MAX_QUERY_CHARACTERS} are allowed"
-        )
+        raise UsageError(f"query has {len(query)} characters; at most {MAX_QUERY_CHARACTERS} are allowed")
     return query.encode("utf-8", "ignore").decode("utf-8")

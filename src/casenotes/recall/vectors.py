@@ -7,7 +7,8 @@ lose what was said. A message without vector is still found by its words.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from casenotes.errors import BadVector
 from casenotes.events import Events
@@ -32,9 +33,16 @@ class VectorFiller:
     def schedule(self, scope: Scope, messages: Sequence[Message]) -> None:
         """Embed these messages in the background."""
         if messages:
-            task = asyncio.create_task(self.fill(scope, messages))
-            self._tasks[task] = scope
-            task.add_done_callback(self._tasks.pop)
+            self._start(scope, self.fill(scope, messages))
+
+    def schedule_missing(self, scope: Scope) -> None:
+        """Embed what has no vector yet in the background."""
+        self._start(scope, self.fill_missing(scope))
+
+    def _start(self, scope: Scope, work: Coroutine[Any, Any, int]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks[task] = scope
+        task.add_done_callback(self._tasks.pop)
 
     def is_busy(self, scope: Scope) -> bool:
         """Whether background work of a scope is under way."""
@@ -56,38 +64,44 @@ class VectorFiller:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def fill(self, scope: Scope, messages: Sequence[Message]) -> int:
-        """Embed messages and save the vectors; says how many. Failures become events."""
-        candidates = [
-            m for m in messages if m.search_text.strip() and not self._is_given_up(scope, m)
-        ]
+        """Embed messages and save the vectors; says how many.
+
+        A failing embedder becomes an event and is not asked again for the rest.
+        """
         filled = 0
-        for start in range(0, len(candidates), BATCH):
-            filled += await self._fill_batch(scope, candidates[start : start + BATCH])
+        for start in range(0, len(messages), BATCH):
+            count = await self._fill_batch(scope, messages[start : start + BATCH])
+            if count is None:
+                break
+            filled += count
         return filled
 
     async def fill_missing(self, scope: Scope) -> int:
         """Embed all messages of a scope that have no vector yet."""
-        filled = 0
-        while missing := await self._store.unembedded(scope, self._space_id, BATCH):
-            progress = await self.fill(scope, missing)
-            filled += progress
-            if not progress:
+        filled = passed_over = 0
+        while missing := await self._store.unembedded(scope, self._space_id, BATCH, passed_over):
+            count = await self._fill_batch(scope, missing)
+            if count is None:
                 break
+            filled += count
+            passed_over += len(missing) - count
         return filled
 
-    async def _fill_batch(self, scope: Scope, batch: Sequence[Message]) -> int:
+    async def _fill_batch(self, scope: Scope, batch: Sequence[Message]) -> int | None:
+        """How many got a vector; blank and unusable texts get none. None if the embedder failed."""
+        wanted = [m for m in batch if m.search_text.strip() and not self._is_given_up(scope, m)]
         try:
-            rows = await self._vector_rows(batch)
+            rows = await self._vector_rows(wanted)
             await self._store.put_vectors(scope, self._space_id, rows)
         except BadVector as error:
-            if len(batch) > 1:
-                return sum([await self._fill_batch(scope, [message]) for message in batch])
-            self._given_up.add((_owner(scope), str(batch[0].id)))
-            self._report(scope, batch, error)
+            if len(wanted) > 1:
+                return sum([await self._fill_batch(scope, [message]) or 0 for message in wanted])
+            self._given_up.add((_owner(scope), str(wanted[0].id)))
+            self._report(scope, wanted, error)
             return 0
         except Exception as error:
-            self._report(scope, batch, error)
-            return 0
+            self._report(scope, wanted, error)
+            return None
         return len(rows)
 
     async def _vector_rows(self, batch: Sequence[Message]) -> list[VectorRow]:

@@ -137,9 +137,7 @@ class Store(Protocol):
         """Let running work end and disconnect."""
         ...
 
-    async def append(
-        self, scope: Scope, messages: Sequence[Message], turn: TurnMark | None = None
-    ) -> Appended:
+    async def append(self, scope: Scope, messages: Sequence[Message], turn: TurnMark | None = None) -> Appended:
         """Save messages of one thread durably, in order, all or none.
 
         A message whose id is known with the same content is left as it is; with other content
@@ -183,8 +181,8 @@ class Store(Protocol):
         """Save vectors of items that exist; others are passed over."""
         ...
 
-    async def unembedded(self, scope: Scope, space_id: int, limit: int) -> list[Message]:
-        """Messages that have text but no vector in that space."""
+    async def unembedded(self, scope: Scope, space_id: int, limit: int, offset: int = 0) -> list[Message]:
+        """Messages that have text but no vector in that space, in a fixed order."""
         ...
 
     async def scopes(self) -> list[ScopeSize]:

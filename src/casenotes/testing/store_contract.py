@@ -113,9 +113,7 @@ class StoreContract:
         assert result.new_ids == {"b"}
         assert [m.seq for m in result.messages] == [1, 2, 2]
 
-    async def test_an_id_with_other_content_is_refused_and_nothing_is_saved(
-        self, store: Store
-    ) -> None:
+    async def test_an_id_with_other_content_is_refused_and_nothing_is_saved(self, store: Store) -> None:
         await store.append(ANN, [said("a", "one")])
         for bad in (said("a", "two"), said("a", "one", role="assistant")):
             with refused(MessageConflict, "'a'"):
@@ -130,9 +128,7 @@ class StoreContract:
             await store.append(Scope("support", "ann", "t2"), [said("a")])
 
     async def test_concurrent_appends_leave_no_gap_and_lose_nothing(self, store: Store) -> None:
-        await asyncio.gather(
-            *(store.append(ANN, [said(f"{n}-0"), said(f"{n}-1")]) for n in range(20))
-        )
+        await asyncio.gather(*(store.append(ANN, [said(f"{n}-0"), said(f"{n}-1")]) for n in range(20)))
         messages = await store.history(ANN, limit=100)
         assert [m.seq for m in messages] == list(range(1, 41))
         assert {m.id for m in messages} == {f"{n}-{i}" for n in range(20) for i in range(2)}
@@ -178,9 +174,7 @@ class StoreContract:
             assert await store.unembedded(stranger, space.id, 5) == []
             assert not await store.update_thread(stranger, title="taken over")
             await store.put_vectors(stranger, space.id, [VectorRow("message", "a", vector(0, 1))])
-        assert [row.vector for row in (await store.changes(ANN, space.id, 0)).vectors] == [
-            vector(1, 0)
-        ]
+        assert [row.vector for row in (await store.changes(ANN, space.id, 0)).vectors] == [vector(1, 0)]
 
     async def test_the_same_ids_live_side_by_side_in_several_scopes(self, store: Store) -> None:
         for owner in (ANN, *STRANGERS):
@@ -229,12 +223,11 @@ class StoreContract:
         space = await store.claim_space("m", 2, True)
         await store.append(ANN, [said("a"), said("b"), said("blank", "  ")])
         assert ids(await store.unembedded(ANN, space.id, 9)) == ["a", "b"]
+        assert ids(await store.unembedded(ANN, space.id, 9, 1)) == ["b"]
         await store.put_vectors(ANN, space.id, [VectorRow("message", "a", vector(0.1, -0.5))])
         assert ids(await store.unembedded(ANN, space.id, 9)) == ["b"]
         seen = await store.changes(ANN, space.id, 0)
-        assert [(v.kind, v.id, v.vector) for v in seen.vectors] == [
-            ("message", "a", vector(0.1, -0.5))
-        ]
+        assert [(v.kind, v.id, v.vector) for v in seen.vectors] == [("message", "a", vector(0.1, -0.5))]
         await store.put_vectors(ANN, space.id, [VectorRow("message", "a", vector(1, 0))])
         newer = await store.changes(ANN, space.id, seen.freshness.change)
         assert [(v.id, v.vector) for v in newer.vectors] == [("a", vector(1, 0))]
@@ -256,9 +249,7 @@ class StoreContract:
     async def test_turns_open_close_and_are_abandoned(self, store: Store) -> None:
         async def mark(turn_id: str, status: TurnStatus, thread: str = "t1") -> int:
             scope = Scope("support", "ann", thread)
-            await store.append(
-                scope, [said(f"{turn_id}-{status}")], TurnMark(turn_id, status, NOON)
-            )
+            await store.append(scope, [said(f"{turn_id}-{status}")], TurnMark(turn_id, status, NOON))
             return (await store.stats()).open_turns
 
         assert await mark("one", "open") == 1

@@ -24,9 +24,7 @@ async def export_lines(
                     yield json.dumps(line, ensure_ascii=False)
 
 
-async def _thread_lines(
-    memory: Memory, owner: Scope, thread: Thread
-) -> AsyncIterator[dict[str, Any]]:
+async def _thread_lines(memory: Memory, owner: Scope, thread: Thread) -> AsyncIterator[dict[str, Any]]:
     scope = Scope(owner.agent_id, owner.resource_id, thread.thread_id)
     place = {"agent": scope.agent_id, "scope": scope.resource_id, "thread": scope.thread_id}
     after = 0

@@ -129,9 +129,7 @@ def _first_times(lines: Iterable[MessageLine], new_ids: Set[str]) -> list[bool]:
     return result
 
 
-async def _save_threads(
-    memory: Memory, lines: Sequence[ThreadLine], summary: ImportSummary
-) -> None:
+async def _save_threads(memory: Memory, lines: Sequence[ThreadLine], summary: ImportSummary) -> None:
     for line in lines:
         try:
             await memory.update_thread(line.scope, title=line.title, metadata=line.metadata)

@@ -87,9 +87,7 @@ def _raw_lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
             yield number, raw
 
 
-def _read_line(
-    number: int, raw: bytes | None, options: ReadOptions, positions: dict[Scope, int]
-) -> Line:
+def _read_line(number: int, raw: bytes | None, options: ReadOptions, positions: dict[Scope, int]) -> Line:
     if raw is None:
         return RefusedLine(number, f"the line is longer than {MAX_LINE_BYTES // 2**20} MiB")
     try:

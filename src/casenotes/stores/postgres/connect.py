@@ -94,8 +94,7 @@ async def _migrate(connection: Connection) -> None:
         version = await _version(connection)
         if version > known[-1][0]:
             raise StoreTooNew(
-                f"the database has schema {version}, this release knows up to {known[-1][0]}; "
-                "upgrade casenotes"
+                f"the database has schema {version}, this release knows up to {known[-1][0]}; upgrade casenotes"
             )
         if version < known[-1][0]:
             await _create_extension(connection)
@@ -126,9 +125,7 @@ async def _create_extension(connection: Connection) -> None:
     try:
         await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile):
-        raise StoreDamaged(
-            "the server has no pgvector extension; install pgvector on the server"
-        ) from None
+        raise StoreDamaged("the server has no pgvector extension; install pgvector on the server") from None
     except psycopg.errors.InsufficientPrivilege:
         raise StoreUnavailable(
             "this role may not create the extension; let an administrator run: CREATE EXTENSION vector"

@@ -117,7 +117,7 @@ SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at
    AND NOT EXISTS (SELECT 1 FROM casenotes.vectors AS v
                     WHERE v.agent_id = %(agent)s AND v.resource_id = %(resource)s
                       AND v.space_id = %(space)s AND v.kind = 'message' AND v.item_id = m.message_id)
- ORDER BY change, thread_id, seq LIMIT %(limit)s
+ ORDER BY thread_id, seq LIMIT %(limit)s OFFSET %(offset)s
 
 -- name: scopes
 SELECT agent_id, resource_id, count(DISTINCT thread_id), count(*) FROM casenotes.messages

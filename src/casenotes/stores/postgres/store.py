@@ -103,9 +103,7 @@ class PostgresStore:
         async with self._connection() as connection:
             return await (await connection.execute(self._sql[name])).fetchall()
 
-    async def append(
-        self, scope: Scope, messages: Sequence[Message], turn: TurnMark | None = None
-    ) -> Appended:
+    async def append(self, scope: Scope, messages: Sequence[Message], turn: TurnMark | None = None) -> Appended:
         """See Store.append."""
         key = thread_key(scope)
         given = [replace(message, thread_id=key["thread"]) for message in messages]
@@ -141,9 +139,7 @@ class PostgresStore:
         await connection.cursor().executemany(self._sql["insert_message"], rows)
         await connection.execute(self._sql["advance_thread"], {**key, **moved})
 
-    async def _mark_turn(
-        self, connection: Connection, key: Mapping[str, str], turn: TurnMark
-    ) -> None:
+    async def _mark_turn(self, connection: Connection, key: Mapping[str, str], turn: TurnMark) -> None:
         values = {**key, "turn": turn.turn_id, "status": turn.status, "at": turn.at}
         if turn.status == "open":
             await connection.execute(self._sql["abandon_open_turns"], values)
@@ -168,8 +164,7 @@ class PostgresStore:
         """See Store.threads."""
         rows = await self._fetch(scope, "threads", scope_key(scope))
         return [
-            Thread(thread, title, decode_metadata(metadata), *rest)
-            for thread, title, metadata, *rest in rows
+            Thread(thread, title, decode_metadata(metadata), *rest) for thread, title, metadata, *rest in rows
         ]
 
     async def update_thread(
@@ -230,9 +225,9 @@ class PostgresStore:
                 [{**common, "id": row.id, "vector": _wire_vector(row.vector)} for row in rows],
             )
 
-    async def unembedded(self, scope: Scope, space_id: int, limit: int) -> list[Message]:
+    async def unembedded(self, scope: Scope, space_id: int, limit: int, offset: int = 0) -> list[Message]:
         """See Store.unembedded."""
-        values = {**scope_key(scope), "space": space_id, "limit": limit}
+        values = {**scope_key(scope), "space": space_id, "limit": limit, "offset": offset}
         return [_message(row) for row in await self._fetch(scope, "unembedded", values)]
 
     async def scopes(self) -> list[ScopeSize]:
@@ -248,8 +243,7 @@ class PostgresStore:
         """See Store.check."""
         facts = (await self._fetch_all_scopes("server_facts"))[0]
         threads, vectors = [
-            (await self._fetch_all_scopes(name))[0][0]
-            for name in ("broken_threads", "broken_vectors")
+            (await self._fetch_all_scopes(name))[0][0] for name in ("broken_threads", "broken_vectors")
         ]
         return findings(facts, threads, vectors)
 

@@ -52,9 +52,7 @@ class Appender:
     def __init__(self, queries: dict[str, str]) -> None:
         self._sql = queries
 
-    def append(
-        self, connection: sqlite3.Connection, requests: list[AppendRequest]
-    ) -> list[Appended]:
+    def append(self, connection: sqlite3.Connection, requests: list[AppendRequest]) -> list[Appended]:
         """All requests of a group."""
         tails: dict[ThreadKey, _Tail] = {}
         if len(requests) == 1:
@@ -105,9 +103,7 @@ class Appender:
                 seqs.append(stored.seq or 0)
         return Appended(request.messages, request.key[2], seqs, new_ids, known)
 
-    def _tail(
-        self, connection: sqlite3.Connection, key: ThreadKey, tails: dict[ThreadKey, _Tail]
-    ) -> _Tail:
+    def _tail(self, connection: sqlite3.Connection, key: ThreadKey, tails: dict[ThreadKey, _Tail]) -> _Tail:
         if key not in tails:
             seq, change = connection.execute(self._sql["thread_state"], (*key, *key[:2])).fetchone()
             tails[key] = _Tail(seq or 0, (change or 0) + 1)
@@ -117,14 +113,9 @@ class Appender:
         moved = [(key, tail) for key, tail in tails.items() if tail.times]
         connection.executemany(
             self._sql["advance_thread"],
-            [
-                (*key, tail.seq, tail.change, min(tail.times), max(tail.times))
-                for key, tail in moved
-            ],
+            [(*key, tail.seq, tail.change, min(tail.times), max(tail.times)) for key, tail in moved],
         )
-        connection.executemany(
-            self._sql["advance_scope"], [(*key[:2], tail.change) for key, tail in moved]
-        )
+        connection.executemany(self._sql["advance_scope"], [(*key[:2], tail.change) for key, tail in moved])
 
     def _repeated(self, connection: sqlite3.Connection, key: ThreadKey, given: Message) -> Message:
         values = {"agent": key[0], "resource": key[1], "ids": json.dumps([given.id])}

@@ -11,9 +11,7 @@ from casenotes.stores.base import Finding, consistency_finding
 from casenotes.stores.sqlite.connect import FIXED_IN_VERSION
 
 
-def run_checks(
-    connection: sqlite3.Connection, path: Path, queries: Mapping[str, str]
-) -> list[Finding]:
+def run_checks(connection: sqlite3.Connection, path: Path, queries: Mapping[str, str]) -> list[Finding]:
     """All findings, good and bad; a damaged file is not asked for more."""
     findings = [
         _integrity(connection),
@@ -35,9 +33,7 @@ def _integrity(connection: sqlite3.Connection) -> Finding:
         problems = [str(error)]
     if problems == ["ok"]:
         return Finding("integrity", "ok", "every page of the file can be read")
-    return Finding(
-        "integrity", "failed", "; ".join(problems), "restore a backup, or export what can be read"
-    )
+    return Finding("integrity", "failed", "; ".join(problems), "restore a backup, or export what can be read")
 
 
 def _durability(connection: sqlite3.Connection) -> Finding:
@@ -57,9 +53,7 @@ def _durability(connection: sqlite3.Connection) -> Finding:
 def _permissions(path: Path) -> Finding:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        return Finding(
-            "permissions", "warning", f"{mode:04o}: others can read it", f"chmod 600 {path}"
-        )
+        return Finding("permissions", "warning", f"{mode:04o}: others can read it", f"chmod 600 {path}")
     return Finding("permissions", "ok", f"{mode:04o}")
 
 

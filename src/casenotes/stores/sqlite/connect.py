@@ -91,17 +91,11 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
     """Our error for one of the driver's, with the remedy."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in DAMAGE_CODES:
-        return StoreDamaged(
-            f"{str(path)!r} is not a database or is damaged ({error}); restore a backup"
-        )
+        return StoreDamaged(f"{str(path)!r} is not a database or is damaged ({error}); restore a backup")
     if code in BUSY_CODES:
         return StoreUnavailable(f"{str(path)!r} is locked by another process ({error}); try again")
     if code in UNWRITABLE_CODES:
-        return StoreUnavailable(
-            f"cannot write {str(path)!r} ({error}); check file and directory permissions"
-        )
+        return StoreUnavailable(f"cannot write {str(path)!r} ({error}); check file and directory permissions")
     if code == sqlite3.SQLITE_FULL:
-        return StoreUnavailable(
-            f"no room left to write {str(path)!r} ({error}); free some disk space"
-        )
+        return StoreUnavailable(f"no room left to write {str(path)!r} ({error}); free some disk space")
     return StoreError(f"SQLite failed on {str(path)!r}: {error}")

@@ -69,9 +69,7 @@ class Lane:
         self._closed = False
         self._connections = [connect() for _ in range(threads)]
         self._threads = [
-            threading.Thread(
-                target=self._serve, args=(c,), name=f"casenotes-{name}-{i}", daemon=True
-            )
+            threading.Thread(target=self._serve, args=(c,), name=f"casenotes-{name}-{i}", daemon=True)
             for i, c in enumerate(self._connections)
         ]
         for thread in self._threads:

@@ -116,7 +116,7 @@ SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM 
    AND NOT EXISTS (SELECT 1 FROM vectors AS v
                     WHERE v.agent_id = :agent AND v.resource_id = :resource AND v.space_id = :space
                       AND v.kind = 'message' AND v.item_id = m.message_id)
- LIMIT :limit
+ ORDER BY thread_id, seq LIMIT :limit OFFSET :offset
 
 -- name: scopes
 SELECT agent_id, resource_id, count(DISTINCT thread_id), count(*) FROM messages

@@ -68,9 +68,7 @@ class SqliteStore:
         """Create or open the file, migrate it, start the lanes."""
         if self._given_path is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="casenotes-")
-        self._path = self._given_path or Path(
-            str(self._temporary and self._temporary.name), "memory.db"
-        )
+        self._path = self._given_path or Path(str(self._temporary and self._temporary.name), "memory.db")
         await asyncio.to_thread(self._start)
 
     def _start(self) -> None:
@@ -103,9 +101,7 @@ class SqliteStore:
         with store_errors(self._path):
             return await self._writer.run(work)
 
-    async def append(
-        self, scope: Scope, messages: Sequence[Message], turn: TurnMark | None = None
-    ) -> Appended:
+    async def append(self, scope: Scope, messages: Sequence[Message], turn: TurnMark | None = None) -> Appended:
         """See Store.append."""
         if scope.thread_id is None:
             raise no_thread(scope)
@@ -178,17 +174,12 @@ class SqliteStore:
             return Changes(
                 self._freshness(connection, values),
                 [_document(row) for _, *row in sorted(self._changed_messages(connection, values))],
-                [
-                    VectorRow(*row)
-                    for row in connection.execute(self._sql["changed_vectors"], values)
-                ],
+                [VectorRow(*row) for row in connection.execute(self._sql["changed_vectors"], values)],
             )
         finally:
             connection.execute("ROLLBACK")
 
-    def _changed_messages(
-        self, connection: sqlite3.Connection, values: dict[str, Any]
-    ) -> Iterator[list[Any]]:
+    def _changed_messages(self, connection: sqlite3.Connection, values: dict[str, Any]) -> Iterator[list[Any]]:
         """Rows of new messages, each behind its rowid, which tells their order."""
         if values["after"] == 0:
             yield from map(list, connection.execute(self._sql["all_messages"], values))
@@ -229,9 +220,9 @@ class SqliteStore:
             self._sql["put_message_vector"], [value | {"change": change} for value in values]
         )
 
-    async def unembedded(self, scope: Scope, space_id: int, limit: int) -> list[Message]:
+    async def unembedded(self, scope: Scope, space_id: int, limit: int, offset: int = 0) -> list[Message]:
         """See Store.unembedded."""
-        values = scope_key(scope) | {"space": space_id, "limit": limit}
+        values = scope_key(scope) | {"space": space_id, "limit": limit, "offset": offset}
         sql = self._sql["unembedded"]
         rows = await self._read(lambda connection: connection.execute(sql, values).fetchall())
         return [_message(row) for row in rows]

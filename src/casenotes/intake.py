@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,12 +37,18 @@ def new_id(now: datetime) -> str:
 def with_identity(messages: Iterable[Message], prefix: str, first: int, now: datetime) -> list[Message]:
     """Give each message an id and a time where it has none.
 
-    Ids follow from prefix and position, so a repeated call saves nothing twice.
+    Ids follow from prefix, position and content: a repeated call saves nothing twice, and a call that
+    was cut off never stands in the way of another one.
     """
     return [
-        replace(m, id=m.id or f"{prefix}:{first + i}", created_at=_utc(m.created_at or now))
+        replace(m, id=m.id or f"{prefix}:{first + i}:{_digest(m)}", created_at=_utc(m.created_at or now))
         for i, m in enumerate(messages)
     ]
+
+
+def _digest(message: Message) -> str:
+    content = f"{message.role}\n{message.search_text}"
+    return hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:8]
 
 
 def check_message(message: Message, max_characters: int) -> None:
@@ -54,25 +61,36 @@ def check_message(message: Message, max_characters: int) -> None:
             f"{name}: created_at {message.created_at.isoformat()!r} has no time zone; add one, for example UTC"
         )
     size = len(message.text) + sum(_check_part(name, part) for part in message.parts)
+    size += _json_size(f"{name}: metadata", message.metadata) if message.metadata else 0
     if size > max_characters:
         raise InvalidMessage(
             f"{name} has {size} characters; the limit is {max_characters} (setting max_message_characters)"
         )
     if problem := text_problem(message.text):
         raise InvalidMessage(f"{name}: text {problem}")
-    _json_size(f"{name}: metadata", message.metadata)
 
 
 def _check_part(name: str, part: Part) -> int:
     if isinstance(part, ToolResult):
-        if problem := id_problem(part.call_id) or text_problem(part.content):
-            raise InvalidMessage(f"{name}: tool result {problem}")
-        return len(part.content)
+        return _check_tool_result(name, part)
     if isinstance(part, ToolCall):
         if problem := id_problem(part.id) or id_problem(part.name):
             raise InvalidMessage(f"{name}: tool call {problem}")
+        if not isinstance(part.arguments, Mapping):
+            kind = type(part.arguments).__name__
+            raise InvalidMessage(f"{name}: arguments of tool call {part.name!r} must be a mapping, got {kind}")
         return _json_size(f"{name}: arguments of tool call {part.name!r}", part.arguments)
     raise InvalidMessage(f"{name}: part must be ToolCall or ToolResult, got {type(part).__name__}")
+
+
+def _check_tool_result(name: str, part: ToolResult) -> int:
+    if not isinstance(part.content, str):
+        raise InvalidMessage(
+            f"{name}: content of a tool result must be text, got {type(part.content).__name__}"
+        )
+    if problem := id_problem(part.call_id) or text_problem(part.content):
+        raise InvalidMessage(f"{name}: tool result {problem}")
+    return len(part.content)
 
 
 def _json_size(name: str, value: object) -> int:
@@ -99,4 +117,7 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _utc(time: datetime) -> datetime:
-    return time.astimezone(UTC)
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:
+        raise InvalidMessage(f"created_at {time.isoformat()!r} is outside the years 1 to 9999 in UTC") from None

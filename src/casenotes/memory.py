@@ -16,6 +16,7 @@ from casenotes.config import Environment, Settings
 from casenotes.errors import InvalidScope, SettingsError, SpaceMismatch, UsageError
 from casenotes.events import Events, Listener
 from casenotes.intake import Input, as_messages, check_message, new_id, with_identity
+from casenotes.recall.recent import without_broken_pairs
 from casenotes.tokens import TokenCounter, estimate_tokens
 from casenotes.types import (
     OUTCOMES,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from casenotes.recall.search import Searcher
     from casenotes.recall.vectors import VectorFiller
     from casenotes.stores.base import Finding, ScopeSize, Store, StoreStats, TurnStatus
+
+MAX_LIMIT = 2**31
 
 
 class Memory:
@@ -118,6 +121,7 @@ class Memory:
     async def _drain(self) -> None:
         await self._filler.settle(timeout=self._settings.storage.close_timeout_seconds)
         await self._filler.cancel()
+        await self._searcher.close()
 
     @property
     def location(self) -> str:
@@ -186,7 +190,7 @@ class Memory:
         started = time.perf_counter()
         recent = await self._store.history(scope, limit=self._settings.last_messages)
         timings["recent_messages"] = time.perf_counter() - started
-        return Context(messages=tuple(recent), trace={"seconds": timings})
+        return Context(messages=tuple(without_broken_pairs(recent)), trace={"seconds": timings})
 
     async def append(
         self, scope: Scope, messages: Input, *, role: Role = "user", embed: bool = True
@@ -237,7 +241,7 @@ class Memory:
             raise UsageError(f"limit is {limit!r}; it must be at least 1")
         if before is not None and after is not None:
             raise UsageError("before and after exclude each other; give one of them")
-        return await self._store.history(scope, limit=limit, before=before, after=after)
+        return await self._store.history(scope, limit=min(limit, MAX_LIMIT), before=before, after=after)
 
     async def threads(self, scope: Scope) -> list[Thread]:
         """The scope's threads, in order of creation."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from casenotes import memory as _async
+from casenotes.errors import StoreUnavailable
+from casenotes.events import Listener
 from casenotes.intake import Input
 from casenotes.types import (
     Appended,
@@ -60,7 +62,14 @@ class Memory:
             loop.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            work.close()
+            raise StoreUnavailable("the memory is closed; open it again")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """See `casenotes.Memory.listen`; the listener is called in the thread of the private loop."""
+        return self._memory.listen(listener)
 
     @property
     def location(self) -> str:

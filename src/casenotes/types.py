@@ -16,7 +16,7 @@ HitKind = Literal["entry", "message"]
 
 ROLES: tuple[Role, ...] = get_args(Role)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-MAX_ID_LENGTH = 512
+MAX_ID_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,11 @@ class Scope:
             value = getattr(self, name)
             if value is not None and (problem := id_problem(value)):
                 raise InvalidScope(f"{name} {problem}")
+
+    @property
+    def owner(self) -> Scope:
+        """Agent and resource without the thread."""
+        return Scope(self.agent_id, self.resource_id) if self.thread_id else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +226,10 @@ def id_problem(value: object) -> str | None:
         return f"must be a string, got {type(value).__name__}"
     if not value.strip():
         return "is empty; give an id, or None where the id is optional"
-    if len(value) > MAX_ID_LENGTH:
-        return f"has {len(value)} characters; at most {MAX_ID_LENGTH} are allowed"
-    return text_problem(value)
+    if problem := text_problem(value):
+        return problem
+    size = len(value.encode())
+    return f"has {size} bytes; at most {MAX_ID_BYTES} are allowed" if size > MAX_ID_BYTES else None
 
 
 def text_problem(value: str) -> str | None:

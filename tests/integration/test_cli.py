@@ -145,6 +145,24 @@ def test_export_and_import_are_inverse(filled: Cli) -> None:
     assert [json.loads(line)["id"] for line in only_bob] == ["3"]
 
 
+def test_an_export_is_private_and_never_replaces_the_store(filled: Cli) -> None:
+    filled("export", "-o", "out.jsonl")
+    assert (filled.directory / "out.jsonl").stat().st_mode & 0o777 == 0o600
+    error = filled("export", "-o", "casenotes.db", code=2).stderr
+    assert "is the store itself" in error.replace("\n", " ")
+    assert filled.json("stats")["total"]["messages"] == 3
+    assert "cannot write" in filled("export", "-o", "missing/out.jsonl", code=2).stderr
+    assert not list(filled.directory.glob("*.part"))
+
+
+def test_titles_survive_and_a_line_without_metadata_takes_none_away(filled: Cli) -> None:
+    thread = {"kind": "thread", "scope": "ann", "thread": "t"}
+    filled("import", filled.write("a.jsonl", {**thread, "title": "Fans", "metadata": {"k": 1}}))
+    filled("import", filled.write("b.jsonl", {**thread, "title": "Loud fans"}))
+    (line,) = [x for x in filled("export").stdout.splitlines() if '"kind"' in x]
+    assert (json.loads(line)["title"], json.loads(line)["metadata"]) == ("Loud fans", {"k": 1})
+
+
 def test_stats_and_doctor(filled: Cli) -> None:
     assert filled.json("stats")["scopes"][0]["resource_id"] == "ann"
     assert "messages" in filled("stats").stdout
@@ -166,7 +184,8 @@ def test_doctor_fails_where_there_is_no_store(cli: Cli) -> None:
         (("import", "missing.jsonl"), 2, "cannot read"),
         (("import", "missing.jsonl", "--timezone", "Mars/Base"), 2, "Mars/Base"),
         (("recall", "x", "--resource", "r", "--as-of", "soon"), 2, "'soon'"),
-        (("stats", "--db", "mysql://u:secret@h/d"), 2, "mysql"),
+        (("stats", "--db", "mysql://u:sec/ret@h/d"), 2, "mysql"),
+        (("stats", "--db", "postgresql://[bad/x"), 2, "not understood"),
         (("stats", "--db", "postgresql://u:secret@127.0.0.1:1/d"), 1, "cannot reach"),
         (("export", "--json"), 2, "--output"),
         (("nonsense",), 2, "nonsense"),
@@ -178,6 +197,7 @@ def test_errors_are_one_clear_sentence(cli: Cli, words: tuple[str, ...], code: i
     shown = " ".join((result.stderr + result.stdout).split())
     assert named in shown
     assert "secret" not in shown
+    assert "sec/ret" not in shown
 
 
 def test_errors_are_json_too(cli: Cli) -> None:

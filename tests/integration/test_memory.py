@@ -8,7 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from casenotes import Memory, Message, Scope, SearchSettings, Settings, ToolCall, ToolResult
+from casenotes import (
+    Memory,
+    Message,
+    Scope,
+    SearchSettings,
+    Settings,
+    StorageSettings,
+    ToolCall,
+    ToolResult,
+)
 from casenotes.errors import (
     InvalidMessage,
     InvalidScope,
@@ -174,6 +183,84 @@ async def test_a_cancelled_turn_leaves_nothing_open(memory: Memory) -> None:
     assert [m.text for m in await memory.history(ANN)][-2:] == ["next question", "next answer"]
 
 
+async def test_a_step_cut_off_after_its_commit_does_not_block_the_turn(memory: Memory) -> None:
+    turn = await memory.begin(ANN, "question")
+    snapshot = list(turn.message_ids)
+    await memory.step(turn, "half an answer")
+    turn.message_ids[:] = snapshot  # as if the step had been cancelled after its commit
+    receipt = await memory.complete(turn, "sorry, interrupted", outcome="aborted")
+    assert receipt.outcome == "aborted"
+    assert [m.text for m in await memory.history(ANN)] == ["question", "half an answer", "sorry, interrupted"]
+    assert (await memory.stats()).open_turns == 0
+
+
+async def test_the_window_never_splits_a_tool_pair(store_url: str) -> None:
+    async with Memory.open(store_url, config=Settings(last_messages=2)) as memory:
+        turn = await memory.begin(ANN, "question")
+        call = Message("assistant", "", parts=[ToolCall("c1", "look")])
+        result = Message("tool", "", parts=[ToolResult("c1", "found")])
+        context = await memory.step(turn, [call, result])
+        assert [m.parts for m in context.messages] == [call.parts, result.parts]
+        pending = Message("assistant", "and now", parts=[ToolCall("c2", "look")])
+        context = await memory.step(turn, pending)
+        assert [(m.text, m.parts) for m in context.messages] == [("and now", ())]
+        assert (await memory.history(ANN, 1))[0].parts == pending.parts
+
+
+class HangingEmbedder(HashEmbedder):
+    """Answers only while it is not told to hang."""
+
+    hanging = False
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        if self.hanging:
+            await asyncio.sleep(3_600)
+        return await super().embed(texts)
+
+
+async def test_a_hanging_embedder_delays_a_recall_no_longer_than_its_deadline(store_url: str) -> None:
+    settings = Settings(
+        search=SearchSettings(deadline_seconds=0.1), storage=StorageSettings(close_timeout_seconds=0.1)
+    )
+    embedder = HangingEmbedder(64)
+    async with Memory.open(store_url, embedder=embedder, config=settings) as memory:
+        await memory.append(ANN, "the fan is loud", embed=False)
+        embedder.hanging = True
+        async with asyncio.timeout(5):
+            assert await contents(memory, ANN, "fan") == ["the fan is loud"]
+            turn = await memory.begin(ANN, "is the fan still loud?")
+            assert len(await contents(memory, turn.scope, "fan")) == 2
+
+
+async def test_a_cancelled_recall_does_not_lose_the_index_under_construction(memory: Memory) -> None:
+    await memory.append(ANN, [Message("user", f"line {n} about fans") for n in range(500)])
+    task = asyncio.create_task(memory.recall(ANN, "fans"))
+    while not memory._searcher._refreshing:
+        await asyncio.sleep(0)  # noqa: ASYNC110 - there is no event to wait for
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await memory._searcher.close()
+    assert len(memory._searcher.cache.get(ANN)) == 500
+    assert len(await memory.recall(ANN, "fans")) == 5
+
+
+async def test_as_of_does_not_depend_on_what_came_later(memory: Memory) -> None:
+    early = [
+        Message("user", "disk full on db-3, disk replaced", created_at=NOON),
+        Message("user", "a disk is loud", created_at=NOON + timedelta(hours=1)),
+    ]
+    await memory.append(ANN, early)
+    before = [
+        (h.id, h.scores.fused) for h in await memory.recall(ANN, "disk db-3", as_of=NOON + timedelta(days=1))
+    ]
+    later = Message("user", "disk db-3 disk db-3", created_at=NOON + timedelta(days=9))
+    await memory.append(ANN, later)
+    after = [
+        (h.id, h.scores.fused) for h in await memory.recall(ANN, "disk db-3", as_of=NOON + timedelta(days=1))
+    ]
+    assert [hit_id for hit_id, _ in after] == [hit_id for hit_id, _ in before]
+
+
 async def test_a_failing_embedder_costs_neither_messages_nor_words(store_url: str) -> None:
     events: list[Event] = []
     embedder = FailingEmbedder()
@@ -292,6 +379,7 @@ async def test_wrong_calls_are_named(memory: Memory) -> None:
         await memory.recall(ANN, "x", top_k=0)
     with pytest.raises(UsageError, match="limit is 0"):
         await memory.history(ANN, 0)
+    assert await memory.history(ANN, 10**30, before=0) == []
     with pytest.raises(UsageError, match="exclude each other"):
         await memory.history(ANN, 5, before=3, after=1)
     with pytest.raises(UsageError, match="'fine'"):

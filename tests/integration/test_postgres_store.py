@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib import resources
 
 import psycopg
 import pytest
 
 from casenotes import Memory, Scope, StorageSettings
-from casenotes.errors import StoreDamaged, StoreTooNew, StoreUnavailable
+from casenotes.errors import Overloaded, StoreDamaged, StoreTooNew, StoreUnavailable
 from casenotes.stores import create_store
 from casenotes.testing.store_contract import ANN, BOB, said
 
@@ -55,6 +56,18 @@ async def test_an_unreachable_server_is_named_without_the_password() -> None:
     with pytest.raises(StoreUnavailable, match="check that the server runs") as caught:
         await store.open()
     assert "hunter2" not in str(caught.value)
+    await store.close()
+
+
+async def test_too_much_at_once_is_refused_as_overload(postgres_url: str) -> None:
+    store = create_store(postgres_url, StorageSettings(max_queued_writes=2, postgres_pool_size=1))
+    await store.open()
+    results = await asyncio.gather(
+        *(store.append(ANN, [said(f"m{n}")]) for n in range(40)), return_exceptions=True
+    )
+    refused = [result for result in results if isinstance(result, Exception)]
+    assert {type(error) for error in refused} == {Overloaded}
+    assert len(await store.history(ANN, limit=100)) == 40 - len(refused)
     await store.close()
 
 

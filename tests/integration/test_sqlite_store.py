@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,11 +107,29 @@ async def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> No
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE theirs (a)")
     connection.close()
+    before = path.read_bytes()
     with pytest.raises(StoreDamaged, match="another program"):
         await opened(path)
+    assert path.read_bytes() == before
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT name FROM sqlite_schema").fetchall() == [("theirs",)]
     connection.close()
+
+
+async def test_opening_again_and_again_leaves_no_thread_or_file_behind(tmp_path: Path) -> None:
+    before = threading.active_count()
+    for delay in (0, 0.0005, 0.001, 0.002, 0.005, 0.02):
+        task = asyncio.create_task(opened(tmp_path / "s.db"))
+        await asyncio.sleep(delay)
+        if task.cancel():
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            await task.result().close()
+    names = [thread.name for thread in threading.enumerate() if thread.name.startswith("casenotes-")]
+    assert names == []
+    assert threading.active_count() <= before + 8  # the loop's own pool of threads
+    assert not [file for file in Path("/proc/self/fd").iterdir() if "s.db" in str(file.resolve())]
 
 
 async def test_a_newer_schema_is_refused(tmp_path: Path) -> None:

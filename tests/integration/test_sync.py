@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from casenotes import Memory, Scope, sync
-from casenotes.errors import InvalidScope
+from casenotes.errors import InvalidScope, StoreUnavailable
 
 SCOPE = Scope("support", "ann", "t1")
 
@@ -29,6 +29,13 @@ def test_every_verb_works(sqlite_url: str) -> None:
         assert memory.location == sqlite_url
 
 
+def test_a_closed_memory_says_so(sqlite_url: str) -> None:
+    with sync.Memory.open(sqlite_url) as memory:
+        memory.listen(print)()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        memory.stats()
+
+
 def test_errors_come_through_and_everything_is_closed(sqlite_url: str) -> None:
     with pytest.raises(InvalidScope), sync.Memory.open(sqlite_url) as memory:
         memory.recall(Scope("support"), "x")
@@ -39,7 +46,7 @@ def test_verbs_and_arguments_are_the_same() -> None:
         return {
             name: list(inspect.signature(member).parameters)
             for name, member in vars(cls).items()
-            if inspect.isfunction(member) and not name.startswith("_") and name != "listen"
+            if inspect.isfunction(member) and not name.startswith("_")
         }
 
     assert verbs(sync.Memory) == verbs(Memory)

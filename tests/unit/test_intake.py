@@ -21,11 +21,13 @@ def test_text_a_message_and_several_are_all_input() -> None:
         as_messages([{"role": "user"}], "user")
 
 
-def test_identity_follows_from_prefix_and_position() -> None:
+def test_identity_follows_from_prefix_position_and_content() -> None:
     berlin = datetime(2026, 3, 1, 13, tzinfo=timezone(timedelta(hours=1)))
     given = [Message("user", "a"), Message("user", "b", id="mine", created_at=berlin)]
     first, second = with_identity(given, "turn", 3, NOW)
-    assert (first.id, first.created_at) == ("turn:3", NOW)
+    assert (first.id, first.created_at) == (with_identity(given, "turn", 3, NOW)[0].id, NOW)
+    assert first.id.startswith("turn:3:")
+    assert first.id != with_identity([Message("user", "other")], "turn", 3, NOW)[0].id
     assert (second.id, second.created_at, second.created_at.tzinfo) == ("mine", NOW, UTC)
 
 
@@ -56,6 +58,9 @@ def test_new_ids_grow_with_time_and_never_repeat() -> None:
             "tool result contains a lone surrogate",
         ),
         (Message("user", "x", parts=["text"]), "got str"),
+        (Message("user", "x", parts=[ToolResult("i", None)]), "must be text, got NoneType"),
+        (Message("user", "x", parts=[ToolCall("i", "n", '{"a": 1}')]), "must be a mapping, got str"),
+        (Message("user", "x", metadata={"a": "y" * 200}), "characters; the limit is 100"),
     ],
 )
 def test_what_cannot_be_stored_is_refused_by_name(message: Message, named: str) -> None:

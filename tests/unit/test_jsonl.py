@@ -68,6 +68,8 @@ def test_roles(tmp_path: Path, given: object, role: str, original: str | None) -
         (b"{not json", "not valid JSON"),
         (b"\xff\xfe", "not valid UTF-8 at byte 0"),
         (b"[1]", "expected a JSON object, got list"),
+        (b'{"scope": "s", "text": "x", "n": ' + b"9" * 5_000 + b"}", "not usable"),
+        ({"agent": "a", "text": "x"}, "no scope"),
         (b"[" * 100_000, "not valid JSON"),
         ({"scope": "s"}, "no text"),
         ({"scope": "s", "text": 5}, "no text"),

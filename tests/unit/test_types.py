@@ -15,7 +15,8 @@ from casenotes.errors import InvalidMessage, InvalidScope
         (7, "int"),
         ("a\x00b", "NUL"),
         ("\ud800", "surrogate"),
-        ("x" * 513, "513"),
+        ("x" * 513, "513 bytes"),
+        ("ж" * 257, "514 bytes"),
     ],
 )
 def test_scope_refuses_unusable_ids(field: str, value: object, named: str) -> None:

@@ -69,6 +69,14 @@ def test_any_text_gives_terms_and_the_same_ones_again(text: str) -> None:
     assert all(terms)
 
 
+def test_long_words_and_runs_are_not_remembered() -> None:
+    before = len(words._known_words)
+    terms = search_terms("x" * 5_000 + " " + "東京" * 5_000)
+    assert len(words._known_words) == before
+    assert max(map(len, terms)) == words.MAX_TERM_LENGTH
+    assert search_terms("x" * 5_000)[0] in terms
+
+
 def test_the_memory_of_known_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "MAX_KNOWN_WORDS", 10)
     search_terms(" ".join(f"word{n}" for n in range(100)))

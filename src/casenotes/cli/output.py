@@ -27,8 +27,8 @@ errors = Console(stderr=True, highlight=False)
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """One JSON object on standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=_plain_value) + "\n")
+    """One JSON object on standard output, in ASCII: no character of stored text can reach a terminal."""
+    sys.stdout.write(json.dumps(value, indent=2, default=_plain_value) + "\n")
 
 
 def _plain_value(value: object) -> object:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -14,6 +17,7 @@ import typer
 from casenotes.cli.options import DEFAULT_AGENT_ID, Agent, Db, Json, open_memory, parse_timezone
 from casenotes.cli.output import console, errors, print_json, print_table, progress_bar, safe
 from casenotes.errors import UsageError
+from casenotes.stores.sqlite.connect import path_of
 from casenotes.transfer.exporting import export_lines
 from casenotes.transfer.importing import ImportSummary, file_size, import_file
 from casenotes.transfer.jsonl import ReadOptions
@@ -130,22 +134,29 @@ def export_command(
 
 async def _export(output: Path | None, db: str | None, agent: str | None, resource: str | None) -> int:
     async with open_memory(db) as memory:
-        file = _open_output(output)
-        count = 0
-        try:
+        with _output(output, memory.location) as file:
+            count = 0
             async for line in export_lines(memory, agent, resource):
                 file.write(line + "\n")
                 count += 1
-        finally:
-            if file is not sys.stdout:
-                file.close()
-        return count
+            return count
 
 
-def _open_output(output: Path | None) -> TextIO:
+@contextmanager
+def _output(output: Path | None, location: str) -> Iterator[TextIO]:
+    """Standard output, or a private file that takes its name only when it is complete."""
     if output is None:
-        return sys.stdout
+        yield sys.stdout
+        return
+    if location.startswith("sqlite:") and path_of(location) in (output, output.absolute()):
+        raise UsageError(f"{str(output)!r} is the store itself; choose another file for the export")
+    unfinished = output.with_name(f"{output.name}.part")
     try:
-        return output.open("w", encoding="utf-8")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            yield file
+        unfinished.replace(output)
     except OSError as error:
         raise UsageError(f"cannot write {str(output)!r}: {error.strerror}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)

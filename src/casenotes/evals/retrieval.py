@@ -77,7 +77,7 @@ def read_queries(path: Path) -> list[Query]:
 
 def _queries(path: Path) -> Iterator[Query]:
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
     for number, line in enumerate(lines, 1):

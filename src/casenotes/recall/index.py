@@ -61,10 +61,6 @@ class VectorTable:
         """That row will never have a vector: its text is blank."""
         self._settled.add(row)
 
-    def without_vector(self) -> list[int]:
-        """The rows that still wait for one."""
-        return [row for row in range(self._count) if row not in self._settled]
-
     def similarities(self, query: Floats | None) -> Floats:
         """Cosine of every row with a unit vector."""
         if query is None:
@@ -96,6 +92,11 @@ class ScopeIndex:
     def nbytes(self) -> int:
         """About how much memory it takes."""
         return self._vectors.nbytes + self._lexicon.nbytes + 300 * len(self._ids)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether another thread is using it right now."""
+        return self._lock.locked()
 
     @property
     def missing_vectors(self) -> int:
@@ -130,11 +131,6 @@ class ScopeIndex:
         if known:
             rows, values = zip(*known, strict=True)
             self._vectors.fill(list(rows), list(values))
-
-    def items_without_vector(self) -> list[ItemKey]:
-        """Kind and id of items that have no vector."""
-        with self._lock:
-            return [(self._kinds[row], self._ids[row]) for row in self._vectors.without_vector()]
 
     def search(
         self, text: str, vector: Floats | None, top_k: int, now: float, as_of: float | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from casenotes.types import Scores
 
 RRF_K = 60
 AGE_ONLY_WEIGHT = 0.0001
+LEAST_SCORE = 1e-9
 SECONDS_A_DAY = 86_400.0
 PLAIN_WORD = re.compile(r"[a-z0-9]+")
 
@@ -71,10 +72,14 @@ def plain_words(text: str) -> list[str]:
 
 def rank_default(signals: Signals, top_k: int, now: float, settings: SearchSettings) -> list[Ranked]:
     """Relevance first: scaled lexical and vector score, thread share, recency as tie-breaker."""
+    if signals.eligible is not None:  # what is left out must not influence the rest either
+        signals = replace(
+            signals,
+            lexical=np.where(signals.eligible, signals.lexical, np.float32(0)),
+            vector=np.where(signals.eligible, signals.vector, np.float32(-1)),
+        )
     fused = _fuse(signals, settings)
     relevant = (signals.lexical > 0) | (signals.vector >= settings.vector_floor)
-    if signals.eligible is not None:
-        relevant &= signals.eligible
     candidates = _near_the_top(fused, np.flatnonzero(relevant), top_k, settings.recency_weight)
     ranked = []
     for i in candidates.tolist():
@@ -95,9 +100,9 @@ def _fuse(signals: Signals, settings: SearchSettings) -> Floats:
 
 
 def _scaled(scores: Floats, weight: float) -> Floats:
-    """Scores times a factor that gives the best one exactly `weight`; nothing if none is positive."""
+    """Scores times a factor that gives the best one exactly `weight`; none counts if all are zero."""
     best = float(scores.max(initial=0.0))
-    return scores * np.float32(weight / best) if best > 0 else np.zeros_like(scores)
+    return scores * np.float32(weight / best) if best > LEAST_SCORE else np.zeros_like(scores)
 
 
 def _near_the_top(fused: Floats, candidates: NDArray[np.intp], top_k: int, margin: float) -> NDArray[np.intp]:

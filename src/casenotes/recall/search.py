@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from datetime import datetime
-from weakref import WeakValueDictionary
 
 from casenotes.clock import Clock
 from casenotes.config import SearchSettings
 from casenotes.errors import InvalidScope, UsageError
 from casenotes.events import Events
 from casenotes.models.embed import Embedder, embed_texts
-from casenotes.recall.index import IndexCache, ScopeIndex, ScopeKey
+from casenotes.recall.index import IndexCache, ScopeIndex
 from casenotes.recall.lexical import Floats
 from casenotes.recall.rank import Ranked
 from casenotes.recall.vectors import VectorFiller
-from casenotes.stores.base import Store
+from casenotes.stores.base import Freshness, Store
 from casenotes.types import Hit, HitKind, Message, Scope
 
 INLINE_ITEMS = 16_384
 """Scopes up to this size are searched at once: it takes less time than handing over to a thread."""
 
 HEAL_AT_ONCE = 64
-"""Up to this many missing vectors are made while the caller waits, more in the background."""
+"""A recall waits for up to this many missing vectors, within its deadline; more come in the background."""
+
+APPLY_AT_ONCE = 64
+"""Up to this many changes are applied without handing over to a thread."""
 
 MAX_QUERY_CHARACTERS = 100_000
 
@@ -48,7 +51,7 @@ class Searcher:
         self._settings = settings
         self._clock = clock
         self._events = events
-        self._locks: WeakValueDictionary[ScopeKey, asyncio.Lock] = WeakValueDictionary()
+        self._refreshing: dict[Scope, asyncio.Task[ScopeIndex]] = {}
         self.cache = IndexCache(settings.index_cache_bytes)
 
     async def search(
@@ -75,9 +78,9 @@ class Searcher:
     ) -> list[tuple[HitKind, str, Ranked]]:
         """Freshness check, search and ranking, without embedding the query or reading the hits."""
         index = await self._fresh_index(scope)
-        now = self._clock.now().timestamp()
         until = as_of.timestamp() if as_of else None
-        if len(index) <= INLINE_ITEMS:
+        now = min(self._clock.now().timestamp(), until or math.inf)
+        if len(index) <= INLINE_ITEMS and not index.is_busy:
             return index.search(text, vector, top_k, now, until)
         return await asyncio.to_thread(index.search, text, vector, top_k, now, until)
 
@@ -94,43 +97,49 @@ class Searcher:
 
     async def _fresh_index(self, scope: Scope) -> ScopeIndex:
         await self._filler.settle(scope, self._settings.deadline_seconds)
-        index = self.cache.get(scope)
-        freshness = await self._store.freshness(scope)
-        if index is None or index.freshness != freshness:
-            index = await self._refresh(scope)
+        index = await self._index_at(scope, await self._store.freshness(scope))
         if index.missing_vectors and not self._filler.is_busy(scope):
-            index = await self._heal(scope, index)
+            self._filler.schedule_missing(scope)
+            if index.missing_vectors <= HEAL_AT_ONCE:
+                await self._filler.settle(scope, self._settings.deadline_seconds)
+                index = await self._index_at(scope, await self._store.freshness(scope))
+        return index
+
+    async def _index_at(self, scope: Scope, freshness: Freshness) -> ScopeIndex:
+        """An index that has seen at least that much."""
+        index = self.cache.get(scope)
+        while index is None or index.freshness < freshness:
+            index = await self._refresh(scope)
         return index
 
     async def _refresh(self, scope: Scope) -> ScopeIndex:
+        """Join the refresh under way or start one; it goes on when a caller is cancelled."""
+        task = self._refreshing.get(scope.owner)
+        if task is None:
+            task = self._refreshing[scope.owner] = asyncio.create_task(self._refresh_now(scope.owner))
+            task.add_done_callback(lambda _: self._refreshing.pop(scope.owner))
+        return await asyncio.shield(task)
+
+    async def _refresh_now(self, scope: Scope) -> ScopeIndex:
         """Apply what changed, or build anew if there is no index or something was removed."""
-        async with self._lock(scope):
-            index = self.cache.get(scope)
-            after = index.freshness.change if index else 0
-            changes = await self._store.changes(scope, self._space_id, after)
-            if index and changes.freshness.epoch != index.freshness.epoch:
-                index = None
-                changes = await self._store.changes(scope, self._space_id, 0)
-            if index is None:
-                index = ScopeIndex(self._embedder.dimensions, self._settings)
-            if len(changes.documents) + len(changes.vectors) <= HEAL_AT_ONCE:
-                index.apply(changes)
-            else:
-                await asyncio.to_thread(index.apply, changes)
-            self.cache.put(scope, index)
-            return index
+        index = self.cache.get(scope)
+        after = index.freshness.change if index else 0
+        changes = await self._store.changes(scope, self._space_id, after)
+        if index and changes.freshness.epoch != index.freshness.epoch:
+            index = None
+            changes = await self._store.changes(scope, self._space_id, 0)
+        if index is None:
+            index = ScopeIndex(self._embedder.dimensions, self._settings)
+        if len(changes.documents) + len(changes.vectors) <= APPLY_AT_ONCE:
+            index.apply(changes)
+        else:
+            await asyncio.to_thread(index.apply, changes)
+        self.cache.put(scope, index)
+        return index
 
-    def _lock(self, scope: Scope) -> asyncio.Lock:
-        return self._locks.setdefault((scope.agent_id, scope.resource_id), asyncio.Lock())
-
-    async def _heal(self, scope: Scope, index: ScopeIndex) -> ScopeIndex:
-        """Embed what has no vector, for example after a crash between saving and embedding."""
-        if index.missing_vectors > HEAL_AT_ONCE:
-            self._filler.schedule_missing(scope)
-            return index
-        ids = [item_id for kind, item_id in index.items_without_vector() if kind == "message"]
-        messages = list((await self._store.messages(scope, ids)).values())
-        return await self._refresh(scope) if await self._filler.fill(scope, messages) else index
+    async def close(self) -> None:
+        """Wait for refreshes that lost their caller."""
+        await asyncio.gather(*self._refreshing.values(), return_exceptions=True)
 
     async def _hits(self, scope: Scope, found: Sequence[tuple[HitKind, str, Ranked]]) -> list[Hit]:
         messages = await self._store.messages(scope, [item_id for _, item_id, _ in found]) if found else {}

@@ -17,6 +17,7 @@ from casenotes.stores.base import Store, VectorRow
 from casenotes.types import Message, Scope
 
 BATCH = 256
+MAX_CONCURRENT_EMBEDDINGS = 4
 
 
 class VectorFiller:
@@ -29,6 +30,7 @@ class VectorFiller:
         self._events = events
         self._tasks: dict[asyncio.Task[int], Scope] = {}
         self._given_up: set[tuple[Scope, str]] = set()
+        self._places = asyncio.Semaphore(MAX_CONCURRENT_EMBEDDINGS)
 
     def schedule(self, scope: Scope, messages: Sequence[Message]) -> None:
         """Embed these messages in the background."""
@@ -46,11 +48,11 @@ class VectorFiller:
 
     def is_busy(self, scope: Scope) -> bool:
         """Whether background work of a scope is under way."""
-        return any(_same(of, scope) for of in self._tasks.values())
+        return any(of.owner == scope.owner for of in self._tasks.values())
 
     async def settle(self, scope: Scope | None = None, timeout: float | None = None) -> bool:
         """Wait for the background work of a scope, or of all; False if some is still running."""
-        tasks = [t for t, of in self._tasks.items() if scope is None or _same(of, scope)]
+        tasks = [t for t, of in self._tasks.items() if scope is None or of.owner == scope.owner]
         if not tasks:
             return True
         _done, pending = await asyncio.wait(tasks, timeout=timeout)
@@ -96,7 +98,7 @@ class VectorFiller:
         except BadVector as error:
             if len(wanted) > 1:
                 return sum([await self._fill_batch(scope, [message]) or 0 for message in wanted])
-            self._given_up.add((_owner(scope), str(wanted[0].id)))
+            self._given_up.add((scope.owner, str(wanted[0].id)))
             self._report(scope, wanted, error)
             return 0
         except Exception as error:
@@ -105,14 +107,15 @@ class VectorFiller:
         return len(rows)
 
     async def _vector_rows(self, batch: Sequence[Message]) -> list[VectorRow]:
-        matrix = await embed_texts(self._embedder, [message.search_text for message in batch])
+        async with self._places:
+            matrix = await embed_texts(self._embedder, [message.search_text for message in batch])
         return [
             VectorRow("message", str(message.id), vector.astype("<f4", copy=False).tobytes())
             for message, vector in zip(batch, matrix, strict=True)
         ]
 
     def _is_given_up(self, scope: Scope, message: Message) -> bool:
-        return bool(self._given_up) and (_owner(scope), str(message.id)) in self._given_up
+        return bool(self._given_up) and (scope.owner, str(message.id)) in self._given_up
 
     def _report(self, scope: Scope, batch: Sequence[Message], error: Exception) -> None:
         self._events.emit(
@@ -121,11 +124,3 @@ class VectorFiller:
             error=f"{type(error).__name__}: {error}",
             message_ids=[message.id for message in batch],
         )
-
-
-def _owner(scope: Scope) -> Scope:
-    return Scope(scope.agent_id, scope.resource_id)
-
-
-def _same(one: Scope, other: Scope) -> bool:
-    return _owner(one) == _owner(other)

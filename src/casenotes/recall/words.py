@@ -28,6 +28,7 @@ INNER_CAPITAL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 LATIN_ACCENTS = re.compile("[\u0300-\u036f]")
 
 MAX_KNOWN_WORDS = 200_000
+MAX_TERM_LENGTH = 64
 STOP_WORDS = frozenset(
     """
     a about after again all also am an and any are aren't as at be because been before being
@@ -45,28 +46,33 @@ STOP_WORDS = frozenset(
 
 def search_terms(text: str) -> list[str]:
     """The terms of a text in order, with repeats: stemmed, folded, without stop words."""
-    words = ASCII_WORD.findall(text) if text.isascii() else _unicode_words(text)
-    return list(chain.from_iterable(map(_known_words.__getitem__, words)))
+    if text.isascii():
+        return list(chain.from_iterable(map(_known_words.__getitem__, ASCII_WORD.findall(text))))
+    return list(_unicode_terms(text))
 
 
-def _unicode_words(text: str) -> Iterator[str]:
+def _unicode_terms(text: str) -> Iterator[str]:
     folded = _patterns()["invisible"].sub("", unicodedata.normalize("NFKC", text))
-    unspaced = _patterns()["unspaced"]
+    word = _patterns()["word"]
     position = 0
-    for run in unspaced.finditer(folded):
-        yield from _patterns()["word"].findall(folded, position, run.start())
-        yield run.group()
+    for run in _patterns()["unspaced"].finditer(folded):
+        yield from chain.from_iterable(
+            map(_known_words.__getitem__, word.findall(folded, position, run.start()))
+        )
+        yield from _character_terms(run.group())
         position = run.end()
-    yield from _patterns()["word"].findall(folded, position)
+    yield from chain.from_iterable(map(_known_words.__getitem__, word.findall(folded, position)))
 
 
 class _KnownWords(dict[str, tuple[str, ...]]):
     """The terms of words met before: a plain dict, because it is read for every word of every text."""
 
     def __missing__(self, word: str) -> tuple[str, ...]:
-        if len(self) >= MAX_KNOWN_WORDS:
-            self.clear()
-        terms = self[word] = _terms_of_word(word)
+        terms = _terms_of_word(word)
+        if len(word) <= MAX_TERM_LENGTH:
+            if len(self) >= MAX_KNOWN_WORDS:
+                self.clear()
+            self[word] = terms
         return terms
 
 
@@ -74,13 +80,11 @@ _known_words = _KnownWords()
 
 
 def _terms_of_word(word: str) -> tuple[str, ...]:
-    if not word.isascii() and _patterns()["unspaced"].fullmatch(word):
-        return tuple(_character_terms(word))
     whole = _folded(word)
     if whole in STOP_WORDS:
         return ()
     parts = [part for part in _parts(word) if part not in STOP_WORDS]
-    return tuple(dict.fromkeys(_stem(term) for term in (whole, *parts)))
+    return tuple(dict.fromkeys(_stem(term)[:MAX_TERM_LENGTH] for term in (whole, *parts)))
 
 
 def _parts(word: str) -> Iterator[str]:

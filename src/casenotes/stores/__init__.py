@@ -21,6 +21,6 @@ def create_store(url: str, settings: StorageSettings | None = None) -> Store:
 
         return PostgresStore(url, settings)
     raise SettingsError(
-        f"database URL {re.sub('//[^/]*@', '//', url)!r} is not understood; "
+        f"database URL {re.sub('//.*@', '//', url)!r} is not understood; "
         "use sqlite:///path/to/file.db or postgresql://host/database"
     )

@@ -27,9 +27,9 @@ class TurnMark:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Freshness:
-    """How far a scope has come."""
+    """How far a scope has come; a later one is greater."""
 
     epoch: int
     change: int

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from casenotes.errors import CasenotesError, MessageConflict, UsageError
 from casenotes.memory import Memory
@@ -15,8 +14,8 @@ from casenotes.transfer.jsonl import MessageLine, ReadOptions, RefusedLine, Thre
 from casenotes.types import Message, Scope
 
 BATCH_LINES = 1_000
-BATCH_CHARACTERS = 4_000_000
-LineT = TypeVar("LineT", MessageLine, ThreadLine)
+BATCH_BYTES = 8_000_000
+MAX_CONCURRENT_APPENDS = 64
 Progress = Callable[[int], None]
 
 
@@ -59,19 +58,18 @@ async def import_file(
     total_bytes = file_size(path)
     summary = ImportSummary()
     batch: list[MessageLine] = []
-    size = 0
+    saved_up_to = 0
     threads: list[ThreadLine] = []
     for line, position in read_lines(path, options):
         if isinstance(line, MessageLine):
             batch.append(line)
-            size += len(line.message.text)
         elif isinstance(line, ThreadLine):
             threads.append(line)
         else:
             summary.refused.append(line)
-        if len(batch) >= BATCH_LINES or size >= BATCH_CHARACTERS:
+        if len(batch) >= BATCH_LINES or position - saved_up_to >= BATCH_BYTES:
             await _save_batch(memory, batch, summary)
-            batch, size = [], 0
+            batch, saved_up_to = [], position
             progress(position)
     await _save_batch(memory, batch, summary)
     await _save_threads(memory, threads, summary)
@@ -92,12 +90,16 @@ def file_size(path: Path) -> int:
 
 async def _save_batch(memory: Memory, batch: Sequence[MessageLine], summary: ImportSummary) -> None:
     """One append a thread, all at once, so that the store can commit them together; then embed."""
-    saved = await asyncio.gather(
-        *(_save_lines(memory, scope, lines, summary) for scope, lines in _grouped(batch).items())
-    )
+    places = asyncio.Semaphore(MAX_CONCURRENT_APPENDS)
+
+    async def save(scope: Scope, lines: Sequence[MessageLine]) -> tuple[Scope, list[Message]]:
+        async with places:
+            return await _save_lines(memory, scope, lines, summary)
+
+    saved = await asyncio.gather(*(save(scope, lines) for scope, lines in _grouped(batch).items()))
     by_owner: dict[Scope, list[Message]] = {}
     for scope, messages in saved:
-        by_owner.setdefault(_owner(scope), []).extend(messages)
+        by_owner.setdefault(scope.owner, []).extend(messages)
     for owner, messages in by_owner.items():
         summary.vectors += await memory.embed(owner, messages)
 
@@ -140,16 +142,12 @@ async def _save_threads(memory: Memory, lines: Sequence[ThreadLine], summary: Im
 async def _finish_vectors(memory: Memory, summary: ImportSummary) -> None:
     """An earlier import may have been killed between saving and embedding."""
     if summary.known:
-        for owner in {_owner(scope): None for scope in summary.threads}:
+        for owner in {scope.owner: None for scope in summary.threads}:
             summary.vectors += await memory.embed_missing(owner)
 
 
-def _grouped(lines: Iterable[LineT]) -> dict[Scope, list[LineT]]:
-    groups: dict[Scope, list[LineT]] = {}
+def _grouped(lines: Iterable[MessageLine]) -> dict[Scope, list[MessageLine]]:
+    groups: dict[Scope, list[MessageLine]] = {}
     for line in lines:
         groups.setdefault(line.scope, []).append(line)
     return groups
-
-
-def _owner(scope: Scope) -> Scope:
-    return Scope(scope.agent_id, scope.resource_id)

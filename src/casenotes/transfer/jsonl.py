@@ -52,7 +52,7 @@ class ThreadLine:
     number: int
     scope: Scope
     title: str | None
-    metadata: Mapping[str, Any]
+    metadata: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,16 @@ def _read_line(number: int, raw: bytes | None, options: ReadOptions, positions: 
         return RefusedLine(number, "not valid JSON: nested too deeply")
     except CasenotesError as error:
         return RefusedLine(number, str(error))
+    except ValueError as error:  # for example a number of thousands of digits
+        return RefusedLine(number, f"not usable: {error}")
 
 
 def _thread_line(number: int, item: Mapping[str, Any], options: ReadOptions) -> ThreadLine:
     title = item.get("title")
     if title is not None and not isinstance(title, str):
         raise InvalidMessage("the field 'title' must be a string")
-    return ThreadLine(number, _scope(item, options), title, _metadata(item.get("metadata"), None))
+    metadata = _metadata(item.get("metadata"), None) or None
+    return ThreadLine(number, _scope(item, options), title, metadata)
 
 
 def _message_line(
@@ -138,7 +141,7 @@ def _message_line(
 
 def _scope(item: Mapping[str, Any], options: ReadOptions) -> Scope:
     resource = item.get("scope") if item.get("scope") is not None else options.resource
-    if resource is None and "agent" not in item:
+    if resource is None and not ("scope" in item and "agent" in item):
         raise InvalidMessage("no scope: add the field 'scope', or import with --resource")
     agent = options.agent if item.get("agent") is None else item["agent"]
     thread = options.thread if item.get("thread") is None else item["thread"]

@@ -8,13 +8,21 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from casenotes.config import StorageSettings
-from casenotes.errors import MissingExtra, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from casenotes.errors import (
+    MissingExtra,
+    Overloaded,
+    SettingsError,
+    StoreDamaged,
+    StoreError,
+    StoreTooNew,
+    StoreUnavailable,
+)
 from casenotes.stores.rows import migrations
 
 try:
     import psycopg
     from pgvector.psycopg import register_vector_async
-    from psycopg_pool import AsyncConnectionPool, PoolTimeout
+    from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 except ImportError as error:
     raise MissingExtra(
         f"PostgreSQL needs an extra ({error}); install it with: pip install 'casenotes[postgres]'"
@@ -28,7 +36,10 @@ Pool = AsyncConnectionPool[Connection]
 
 def without_password(url: str) -> str:
     """The URL as it may be shown."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise SettingsError(f"the PostgreSQL URL is not understood: {error}") from None
     host = parts.netloc.rpartition("@")[2]
     user = parts.username
     return urlunsplit(parts._replace(netloc=f"{user}@{host}" if user else host, query=""))
@@ -39,12 +50,22 @@ async def store_errors(location: str) -> AsyncIterator[None]:
     """Turn the driver's errors into ours, at this one seam."""
     try:
         yield
-    except (psycopg.OperationalError, PoolTimeout) as error:
-        raise StoreUnavailable(
-            f"cannot reach {location}: {_first_line(error)}; check that the server runs, and the URL"
-        ) from error
-    except psycopg.Error as error:
-        raise StoreError(f"PostgreSQL failed on {location}: {_first_line(error)}") from error
+    except (psycopg.Error, PoolTimeout, TooManyRequests) as error:
+        raise _translated(error, location) from error
+
+
+def _translated(error: Exception, location: str) -> StoreError:
+    text = _first_line(error)
+    if isinstance(error, TooManyRequests):
+        return Overloaded(f"too many operations wait for {location} ({text}); slow down and retry")
+    if isinstance(error, psycopg.errors.DiskFull):
+        return StoreUnavailable(f"no room left in {location}: {text}; free some disk space")
+    state = getattr(error, "sqlstate", None) or "08000"
+    if isinstance(error, PoolTimeout | psycopg.OperationalError) and state.startswith(
+        ("08", "28", "3D", "57P")
+    ):
+        return StoreUnavailable(f"cannot reach {location}: {text}; check that the server runs, and the URL")
+    return StoreError(f"PostgreSQL failed on {location}: {text}")
 
 
 def _first_line(error: Exception) -> str:

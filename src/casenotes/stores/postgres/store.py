@@ -59,6 +59,7 @@ class PostgresStore:
 
     def __init__(self, url: str, settings: StorageSettings) -> None:
         self._url = url
+        self._location = without_password(url)
         self._settings = settings
         self._sql = {name: sql.encode() for name, sql in named_queries(PACKAGE).items()}
         self._pool: Pool | None = None
@@ -66,7 +67,7 @@ class PostgresStore:
     @property
     def location(self) -> str:
         """The URL without its password."""
-        return without_password(self._url)
+        return self._location
 
     async def open(self) -> None:
         """Migrate the database and open the pool."""
@@ -151,7 +152,12 @@ class PostgresStore:
         self, scope: Scope, *, limit: int, before: int | None = None, after: int | None = None
     ) -> list[Message]:
         """See Store.history."""
-        values = {**thread_key(scope), "limit": limit, "before": before or LAST, "after": after}
+        values = {
+            **thread_key(scope),
+            "limit": limit,
+            "before": LAST if before is None else before,
+            "after": after,
+        }
         name = "history_before" if after is None else "history_after"
         return [_message(row) for row in await self._fetch(scope, name, values)]
 

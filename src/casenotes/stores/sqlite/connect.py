@@ -47,6 +47,19 @@ def create_private_file(path: Path) -> None:
         ) from None
 
 
+def check_ownership(path: Path) -> None:
+    """Refuse a file of another program before anything in it is changed."""
+    with store_errors(path):
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+                return
+            if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                raise StoreDamaged(f"{str(path)!r} is a database of another program; choose another file")
+        finally:
+            connection.close()
+
+
 def connect(path: Path, settings: StorageSettings, *, read_only: bool) -> sqlite3.Connection:
     """A connection with our pragmas; autocommit, so that transactions are explicit."""
     with store_errors(path):

@@ -62,18 +62,27 @@ class Job:
 class Lane:
     """One queue served by threads with a connection each; every job runs alone."""
 
-    def __init__(self, name: str, connect: Connect, threads: int, max_queued: int) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._max_queued = 0
+        self._gate = threading.Lock()
+        self._is_open = False
+        self._connections: list[sqlite3.Connection] = []
+        self._threads: list[threading.Thread] = []
+
+    def start(self, threads: int, connect: Connect, max_queued: int) -> None:
+        """Connect and begin to serve."""
         self._max_queued = max_queued
-        self._closed = False
-        self._connections = [connect() for _ in range(threads)]
-        self._threads = [
-            threading.Thread(target=self._serve, args=(c,), name=f"casenotes-{name}-{i}", daemon=True)
-            for i, c in enumerate(self._connections)
-        ]
-        for thread in self._threads:
+        for number in range(threads):
+            connection = connect()
+            self._connections.append(connection)
+            thread = threading.Thread(
+                target=self._serve, args=(connection,), name=f"casenotes-{self._name}-{number}", daemon=True
+            )
             thread.start()
+            self._threads.append(thread)
+        self._is_open = True
 
     def run(self, function: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Call a function with a connection of this lane."""
@@ -81,26 +90,29 @@ class Lane:
 
     def submit(self, perform: Perform, item: Any) -> asyncio.Future[Any]:
         """Queue an item; jobs with the same `perform` may be performed together."""
-        if self._closed:
-            raise StoreUnavailable("the store is closed; open it again")
-        if self._queue.qsize() >= self._max_queued:
-            raise Overloaded(
-                f"{self._queue.qsize()} operations are waiting for the {self._name} lane "
-                "(setting max_queued_writes); slow down and retry"
-            )
         job = Job(perform, item, asyncio.get_running_loop())
-        self._queue.put(job)
+        with self._gate:
+            if not self._is_open:
+                raise StoreUnavailable("the store is closed; open it again")
+            if self._queue.qsize() >= self._max_queued:
+                raise Overloaded(
+                    f"{self._queue.qsize()} operations are waiting for the {self._name} lane "
+                    "(setting max_queued_writes); slow down and retry"
+                )
+            self._queue.put(job)
         return job.future
 
     def close(self) -> None:
         """Finish what is queued, then end the threads and close the connections."""
-        self._closed = True
+        with self._gate:
+            self._is_open = False
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
             thread.join()
         for connection in self._connections:
             connection.close()
+        self._threads, self._connections = [], []
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         while (job := self._queue.get()) is not None:
@@ -110,10 +122,7 @@ class Lane:
 
 
 class WriteLane(Lane):
-    """One thread that commits everything queued in one transaction."""
-
-    def __init__(self, connect: Connect, max_queued: int) -> None:
-        super().__init__("write", connect, threads=1, max_queued=max_queued)
+    """Served by one thread that commits everything queued in one transaction."""
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         going_on = True

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from casenotes.errors import StoreDamaged, StoreTooNew
+from casenotes.errors import StoreTooNew
 from casenotes.stores.rows import migrations
 from casenotes.stores.sqlite.connect import APPLICATION_ID
 from casenotes.stores.sqlite.lanes import transaction
@@ -20,7 +20,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     if _version(connection) == known[-1][0] and _application_id(connection) == APPLICATION_ID:
         return
     with transaction(connection):
-        _check_ownership(connection, path)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         version = _version(connection)
         if version > known[-1][0]:
             raise StoreTooNew(
@@ -32,15 +32,6 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
                 for statement in _statements(script):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {number}")
-
-
-def _check_ownership(connection: sqlite3.Connection, path: Path) -> None:
-    """Never create tables in another program's database."""
-    if _application_id(connection) == APPLICATION_ID:
-        return
-    if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-        raise StoreDamaged(f"{str(path)!r} is a database of another program; choose another file")
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -34,6 +34,7 @@ from casenotes.stores.rows import (
 from casenotes.stores.sqlite.append import Appender, AppendRequest, time_from_micros
 from casenotes.stores.sqlite.check import run_checks
 from casenotes.stores.sqlite.connect import (
+    check_ownership,
     connect,
     create_private_file,
     path_of,
@@ -56,6 +57,9 @@ class SqliteStore:
         self._settings = settings
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._given_path = path_of(url)
+        self._path = self._given_path or Path()
+        self._writer = WriteLane("write")
+        self._reader = Lane("read")
         self._sql = named_queries(PACKAGE)
         self._perform_append = Appender(self._sql).append
 
@@ -65,14 +69,21 @@ class SqliteStore:
         return f"sqlite:///{self._given_path or ':memory:'}"
 
     async def open(self) -> None:
-        """Create or open the file, migrate it, start the lanes."""
-        if self._given_path is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="casenotes-")
-        self._path = self._given_path or Path(str(self._temporary and self._temporary.name), "memory.db")
-        await asyncio.to_thread(self._start)
+        """Create or open the file, migrate it, start the lanes; a failed or cancelled open leaves nothing."""
+        starting = asyncio.ensure_future(asyncio.to_thread(self._start))
+        try:
+            await asyncio.shield(starting)
+        except BaseException:
+            await asyncio.wait([starting])
+            await self.close()
+            raise
 
     def _start(self) -> None:
+        if self._given_path is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="casenotes-")
+            self._path = Path(self._temporary.name, "memory.db")
         create_private_file(self._path)
+        check_ownership(self._path)
         with store_errors(self._path):
             connection = self._connect(read_only=False)
             try:
@@ -80,8 +91,8 @@ class SqliteStore:
             finally:
                 connection.close()
         limit = self._settings.max_queued_writes
-        self._writer = WriteLane(lambda: self._connect(read_only=False), limit)
-        self._reader = Lane("read", lambda: self._connect(read_only=True), READERS, limit)
+        self._writer.start(1, lambda: self._connect(read_only=False), limit)
+        self._reader.start(READERS, lambda: self._connect(read_only=True), limit)
 
     def _connect(self, *, read_only: bool) -> sqlite3.Connection:
         return connect(self._path, self._settings, read_only=read_only)
@@ -92,6 +103,7 @@ class SqliteStore:
         await asyncio.to_thread(self._writer.close)
         if self._temporary:
             self._temporary.cleanup()
+            self._temporary = None
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with store_errors(self._path):
@@ -117,7 +129,11 @@ class SqliteStore:
         self, scope: Scope, *, limit: int, before: int | None = None, after: int | None = None
     ) -> list[Message]:
         """See Store.history."""
-        values = thread_key(scope) | {"limit": limit, "before": before or LAST, "after": after}
+        values = thread_key(scope) | {
+            "limit": limit,
+            "before": LAST if before is None else before,
+            "after": after,
+        }
         sql = self._sql["history_before" if after is None else "history_after"]
         rows = await self._read(lambda connection: connection.execute(sql, values).fetchall())
         return [_message(row) for row in rows]
@@ -239,12 +255,18 @@ class SqliteStore:
         counts: tuple[int, int, int, int, int] = await self._read(
             lambda connection: connection.execute(sql).fetchone()
         )
-        files = self._path.parent.glob(self._path.name + "*")
-        return StoreStats(*counts, sum(file.stat().st_size for file in files))
+        return StoreStats(*counts, sum(_size(Path(f"{self._path}{end}")) for end in ("", "-wal", "-shm")))
 
     async def check(self) -> list[Finding]:
         """See Store.check."""
         return await self._read(lambda connection: run_checks(connection, self._path, self._sql))
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _message(row: Sequence[Any]) -> Message:

@@ -235,8 +235,10 @@ async def test_a_hanging_embedder_delays_a_recall_no_longer_than_its_deadline(st
 async def test_a_cancelled_recall_does_not_lose_the_index_under_construction(memory: Memory) -> None:
     await memory.append(ANN, [Message("user", f"line {n} about fans") for n in range(500)])
     task = asyncio.create_task(memory.recall(ANN, "fans"))
-    while not memory._searcher._refreshing:
-        await asyncio.sleep(0)  # noqa: ASYNC110 - there is no event to wait for
+    for _ in range(10_000):
+        if memory._searcher._refreshing:
+            break
+        await asyncio.sleep(0.0001)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await memory._searcher.close()

@@ -1,21 +1,23 @@
 """Durable appends a second against a bare SQLite commit loop with the same settings.
 
-    python bench/append.py [--seconds 3]
+    python bench/append.py [--rounds 7] [--seconds 0.7]
 
 Two loops to compare with, both in one thread with one commit a message: the same rows in the same
-tables, and, as the floor, one row in a single table that knows no scope, thread or order.
+tables, and, as the floor, one row in a single table that knows no scope, thread or order. The rounds
+alternate and the median of their ratios counts, because disks and neighbours are noisy.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
 import json
 import sqlite3
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 from corpus import make_texts
 
@@ -73,18 +75,15 @@ def one_table_commits(path: Path, texts: list[str], seconds: float) -> float:
     return count / seconds
 
 
-async def appends(path: Path, texts: list[str], seconds: float, callers: int, users: int) -> float:
+async def appends(path: Path, messages: Iterator[Message], seconds: float, callers: int, users: int) -> float:
     store = create_store(f"sqlite:///{path}")
     await store.open()
-    numbers, clock = itertools.count(), SystemClock()
     end = time.perf_counter() + seconds
 
     async def caller(number: int) -> int:
         scope, done = Scope("bench", f"user-{number % users}", "thread"), 0
         while time.perf_counter() < end:
-            n = next(numbers)
-            message = Message("user", texts[n % len(texts)], id=f"m{n}", created_at=clock.now())
-            await store.append(scope, [message])
+            await store.append(scope, [next(messages)])
             done += 1
         return done
 
@@ -93,31 +92,40 @@ async def appends(path: Path, texts: list[str], seconds: float, callers: int, us
     return total / seconds
 
 
+def measure_round(place: Path, texts: list[str], messages: list[Message], seconds: float) -> dict[str, float]:
+    """All five, one after the other, each in a new file."""
+
+    def ours(name: str, callers: int, users: int) -> float:
+        return asyncio.run(appends(place / name, iter(messages), seconds, callers, users))
+
+    return {
+        "bare": bare_commits(place / "bare.db", texts, seconds),
+        "one_table": one_table_commits(place / "one-table.db", texts, seconds),
+        "one_caller": ours("one.db", 1, 1),
+        "callers_32": ours("many.db", CALLERS, 1),
+        "users_32": ours("apart.db", CALLERS, CALLERS),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=3.0)
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.7, help="for each of the five in a round")
+    arguments = parser.parse_args()
     texts = make_texts(1_000, seed=3)
-    with tempfile.TemporaryDirectory(dir=".") as directory:
-        place = Path(directory).resolve()
-        bare = bare_commits(place / "bare.db", texts, seconds)
-        one_table = one_table_commits(place / "one-table.db", texts, seconds)
-        one = asyncio.run(appends(place / "one.db", texts, seconds, 1, 1))
-        many = asyncio.run(appends(place / "many.db", texts, seconds, CALLERS, 1))
-        apart = asyncio.run(appends(place / "apart.db", texts, seconds, CALLERS, CALLERS))
-        bare = (bare + bare_commits(place / "again.db", texts, seconds)) / 2
-    result = {
-        "bare_commits_per_second": round(bare),
-        "one_table_commits_per_second": round(one_table),
-        "one_caller_per_second": round(one),
-        "thirty_two_callers_per_second": round(many),
-        "thirty_two_users_per_second": round(apart),
-        "one_over_bare": round(one / bare, 2),
-        "thirty_two_over_bare": round(many / bare, 2),
-        "thirty_two_users_over_bare": round(apart / bare, 2),
-        "one_over_one_table": round(one / one_table, 2),
-        "thirty_two_over_one_table": round(many / one_table, 2),
-    }
+    now = SystemClock().now()
+    messages = [
+        Message("user", texts[n % len(texts)], id=f"m{n:08}", created_at=now)
+        for n in range(int(60_000 * arguments.seconds))
+    ]
+    rounds = []
+    for _ in range(arguments.rounds):
+        with tempfile.TemporaryDirectory(dir=".") as directory:
+            rounds.append(measure_round(Path(directory).resolve(), texts, messages, arguments.seconds))
+    result = {f"{name}_per_second": round(median(r[name] for r in rounds)) for name in rounds[0]}
+    for base in ("bare", "one_table"):
+        for name in ("one_caller", "callers_32", "users_32"):
+            result[f"{name}_over_{base}"] = round(median(r[name] / r[base] for r in rounds), 2)
     print(json.dumps(result, indent=2))
 
 

@@ -68,6 +68,7 @@ class Memory:
         cls,
         url: str | None = None,
         *,
+        model: None = None,
         embedder: str | Embedder | None = None,
         config: Settings | None = None,
         clock: Clock | None = None,
@@ -82,6 +83,8 @@ class Memory:
         from casenotes.models.registry import resolve_embedder
         from casenotes.stores import create_store
 
+        if model is not None:
+            raise SettingsError(f"model is {model!r:.80}, but this release calls no model yet; leave it out")
         environment = Environment.read()
         settings = _checked_settings(config) if config is not None else environment.settings()
         clock = clock or SystemClock()
@@ -149,14 +152,19 @@ class Memory:
         await self._continue(turn, messages, None)
         return await self._context(turn.scope, {"save": time.perf_counter() - started})
 
-    async def complete(self, turn: Turn, messages: Input = (), outcome: Outcome = "success") -> Receipt:
+    async def complete(
+        self, turn: Turn, messages: Input = (), outcome: Outcome = "success", *, sync: bool = False
+    ) -> Receipt:
         """End a turn: save what `step` has not seen and how it ended.
 
-        Calling it again with the same messages after an error saves nothing twice.
+        Calling it again with the same messages after an error saves nothing twice. With `sync` it also
+        waits for the background work that follows.
         """
         if outcome not in OUTCOMES:
             raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
         await self._continue(turn, messages, outcome)
+        if sync:
+            await self.flush(turn.scope)
         self._events.emit("turn.finished", turn.scope, turn_id=turn.id, outcome=outcome)
         return Receipt(turn.id, outcome, tuple(turn.message_ids))
 

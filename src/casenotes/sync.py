@@ -84,9 +84,11 @@ class Memory:
         """See `casenotes.Memory.step`."""
         return self._run(self._memory.step(turn, messages))
 
-    def complete(self, turn: Turn, messages: Input = (), outcome: Outcome = "success") -> Receipt:
+    def complete(
+        self, turn: Turn, messages: Input = (), outcome: Outcome = "success", *, sync: bool = False
+    ) -> Receipt:
         """See `casenotes.Memory.complete`."""
-        return self._run(self._memory.complete(turn, messages, outcome))
+        return self._run(self._memory.complete(turn, messages, outcome, sync=sync))
 
     def append(self, scope: Scope, messages: Input, *, role: Role = "user", embed: bool = True) -> Appended:
         """See `casenotes.Memory.append`."""

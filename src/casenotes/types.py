@@ -6,7 +6,8 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, get_args
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, get_args
 
 from casenotes.errors import InvalidMessage, InvalidScope
 
@@ -95,15 +96,14 @@ class Message:
         return "\n".join(piece for piece in pieces if piece.strip())
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """What became of messages handed to the log, in the order they were given."""
 
     given: Sequence[Message]
     thread_id: str
     seqs: Sequence[int]
     new_ids: Set[str]
-    known: Mapping[str, Message] = field(default_factory=dict)
+    known: Mapping[str, Message] = MappingProxyType({})
 
     @property
     def messages(self) -> list[Message]:

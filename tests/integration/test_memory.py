@@ -80,6 +80,12 @@ async def test_a_turn_is_saved_and_recalled(memory: Memory) -> None:
     assert (await memory.stats()).open_turns == 0
 
 
+async def test_completing_in_sync_waits_for_the_vectors(memory: Memory) -> None:
+    turn = await memory.begin(ANN, "question")
+    await memory.complete(turn, "answer", sync=True)
+    assert (await memory.stats()).vectors == 2
+
+
 async def test_hits_say_where_they_come_from(memory: Memory) -> None:
     await memory.append(ANN, Message("assistant", "chronyd was stopped on pay-2", id="m1", created_at=NOON))
     (hit,) = await memory.recall(ANN, "chronyd")
@@ -423,6 +429,9 @@ async def test_the_window_of_recent_messages_is_a_setting(store_url: str) -> Non
 async def test_opening_needs_real_settings_and_a_known_database() -> None:
     with pytest.raises(SettingsError, match="config must be Settings"):
         async with Memory.open("sqlite:///:memory:", config={"a": 1}):
+            pass
+    with pytest.raises(SettingsError, match="'openai:x', but this release calls no model"):
+        async with Memory.open("sqlite:///:memory:", model="openai:x"):
             pass
     with pytest.raises(SettingsError, match="'mysql://x'"):
         async with Memory.open("mysql://x"):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from casenotes.stores.base import TurnMark
 from casenotes.stores.rows import check_repetition, encode_metadata, encode_parts, message_from_row
@@ -26,8 +26,7 @@ class NotAllNew(Exception):
     """Some message of a batch is known already: perform the requests one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppendRequest:
+class AppendRequest(NamedTuple):
     """One caller's messages; `key` is agent, resource and thread."""
 
     key: ThreadKey
@@ -153,8 +152,8 @@ def _row(message: Message, key: ThreadKey, tail: _Tail) -> tuple[Any, ...]:
         tail.seq,
         message.role,
         message.text,
-        encode_parts(message.parts),
-        encode_metadata(message.metadata),
+        encode_parts(message.parts) if message.parts else None,
+        encode_metadata(message.metadata) if message.metadata else None,
         created_at,
         tail.change,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from importlib import resources
 
 import psycopg
@@ -57,6 +59,17 @@ async def test_an_unreachable_server_is_named_without_the_password() -> None:
         await store.open()
     assert "hunter2" not in str(caught.value)
     await store.close()
+
+
+@pytest.mark.parametrize("missing", ["psycopg", "pgvector", "psycopg_pool"])
+def test_a_base_install_is_told_which_extra_to_install(missing: str) -> None:
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; from casenotes.cli.app import main; "
+        "sys.argv = ['casenotes', 'stats', '--db', 'postgresql://h/d']; main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 2
+    assert "pip install 'casenotes[postgres]'" in " ".join(result.stderr.split())
 
 
 async def test_too_much_at_once_is_refused_as_overload(postgres_url: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from casenotes.config import StorageSettings
-from casenotes.errors import SettingsError
+from casenotes.errors import MissingExtra, SettingsError
 from casenotes.stores.base import Store
 
 
@@ -17,8 +17,12 @@ def create_store(url: str, settings: StorageSettings | None = None) -> Store:
 
         return SqliteStore(url, settings)
     if url.startswith(("postgresql:", "postgres:")):
-        from casenotes.stores.postgres.store import PostgresStore
-
+        try:
+            from casenotes.stores.postgres.store import PostgresStore
+        except ImportError as error:
+            raise MissingExtra(
+                f"PostgreSQL needs an extra ({error}); install it with: pip install 'casenotes[postgres]'"
+            ) from None
         return PostgresStore(url, settings)
     raise SettingsError(
         f"database URL {re.sub('//.*@', '//', url)!r} is not understood; "

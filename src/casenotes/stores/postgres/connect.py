@@ -7,9 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import psycopg
+from pgvector.psycopg import register_vector_async
+from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
+
 from casenotes.config import StorageSettings
 from casenotes.errors import (
-    MissingExtra,
     Overloaded,
     SettingsError,
     StoreDamaged,
@@ -18,15 +21,6 @@ from casenotes.errors import (
     StoreUnavailable,
 )
 from casenotes.stores.rows import migrations
-
-try:
-    import psycopg
-    from pgvector.psycopg import register_vector_async
-    from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
-except ImportError as error:
-    raise MissingExtra(
-        f"PostgreSQL needs an extra ({error}); install it with: pip install 'casenotes[postgres]'"
-    ) from None
 
 PACKAGE = "casenotes.stores.postgres"
 MIGRATION_LOCK = 0x43617365

@@ -28,6 +28,8 @@ from casenotes.errors import (
     UsageError,
 )
 from casenotes.events import Event
+from casenotes.recall.lexical import LexicalIndex
+from casenotes.stores.base import VectorRow
 from casenotes.testing import FrozenClock, HashEmbedder
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -302,6 +304,29 @@ async def test_vectors_missing_after_a_crash_are_made_later(store_url: str) -> N
         assert await memory.flush(ANN)
         assert (await memory.stats()).vectors == 200
         assert await memory.embed_missing(ANN) == 0
+
+
+async def test_a_damaged_vector_costs_only_itself(store_url: str) -> None:
+    async with Memory.open(store_url, embedder=HashEmbedder(32)) as memory:
+        (saved,) = (await memory.append(ANN, "the fan is loud")).messages
+        await memory.append(ANN, "the fan was replaced")
+        damaged = VectorRow("message", str(saved.id), b"\x00" * 12)
+        await memory._store.put_vectors(ANN, memory._searcher._space_id, [damaged])
+        assert set(await contents(memory, ANN, "fan")) == {"the fan is loud", "the fan was replaced"}
+        assert [f.name for f in await memory.check() if f.status == "failed"] == ["vectors"]
+
+
+async def test_an_index_that_failed_half_way_is_built_anew(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await memory.append(ANN, "the fan is loud")
+    await memory.recall(ANN, "fan")
+    await memory.append(ANN, "the fan was replaced")
+    with monkeypatch.context() as patch:
+        patch.setattr(LexicalIndex, "add", lambda self, documents: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await memory.recall(ANN, "fan")
+    assert len(await memory.recall(ANN, "fan")) == 2
 
 
 async def test_texts_that_get_no_vector_do_not_keep_others_from_theirs(store_url: str) -> None:

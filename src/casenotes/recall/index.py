@@ -39,6 +39,11 @@ class VectorTable:
         return int(self._matrix.nbytes)
 
     @property
+    def row_bytes(self) -> int:
+        """Size of one vector."""
+        return 4 * int(self._matrix.shape[1])
+
+    @property
     def missing(self) -> int:
         """How many rows still wait for a vector."""
         return self._count - len(self._settled)
@@ -127,7 +132,12 @@ class ScopeIndex:
         return True
 
     def _fill(self, vectors: Sequence[VectorRow]) -> None:
-        known = [(self._rows[v.kind, v.id], v.vector) for v in vectors if (v.kind, v.id) in self._rows]
+        size = self._vectors.row_bytes  # a vector of another size is damaged; `check` reports it
+        known = [
+            (self._rows[v.kind, v.id], v.vector)
+            for v in vectors
+            if (v.kind, v.id) in self._rows and len(v.vector) == size
+        ]
         if known:
             rows, values = zip(*known, strict=True)
             self._vectors.fill(list(rows), list(values))
@@ -183,5 +193,14 @@ class IndexCache:
         self.nbytes += index.nbytes - self._sizes.get(key, 0)
         self._sizes[key] = index.nbytes
         while len(self._indexes) > 1 and self.nbytes > self._budget:
-            oldest, _ = self._indexes.popitem(last=False)
-            self.nbytes -= self._sizes.pop(oldest)
+            self._forget(next(iter(self._indexes)))
+
+    def drop(self, scope: Scope) -> None:
+        """Forget a scope's index, if it is in memory."""
+        key = (scope.agent_id, scope.resource_id)
+        if key in self._indexes:
+            self._forget(key)
+
+    def _forget(self, key: ScopeKey) -> None:
+        del self._indexes[key]
+        self.nbytes -= self._sizes.pop(key)

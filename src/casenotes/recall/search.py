@@ -79,7 +79,7 @@ class Searcher:
         """Freshness check, search and ranking, without embedding the query or reading the hits."""
         index = await self._fresh_index(scope)
         until = as_of.timestamp() if as_of else None
-        now = min(self._clock.now().timestamp(), until or math.inf)
+        now = min(self._clock.now().timestamp(), math.inf if until is None else until)
         if len(index) <= INLINE_ITEMS and not index.is_busy:
             return index.search(text, vector, top_k, now, until)
         return await asyncio.to_thread(index.search, text, vector, top_k, now, until)
@@ -98,7 +98,7 @@ class Searcher:
     async def _fresh_index(self, scope: Scope) -> ScopeIndex:
         await self._filler.settle(scope, self._settings.deadline_seconds)
         index = await self._index_at(scope, await self._store.freshness(scope))
-        if index.missing_vectors and not self._filler.is_busy(scope):
+        if index.missing_vectors > self._filler.hopeless(scope) and not self._filler.is_busy(scope):
             self._filler.schedule_missing(scope)
             if index.missing_vectors <= HEAL_AT_ONCE:
                 await self._filler.settle(scope, self._settings.deadline_seconds)
@@ -130,6 +130,7 @@ class Searcher:
             changes = await self._store.changes(scope, self._space_id, 0)
         if index is None:
             index = ScopeIndex(self._embedder.dimensions, self._settings)
+        self.cache.drop(scope)  # should applying fail, the next recall starts from a clean index
         if len(changes.documents) + len(changes.vectors) <= APPLY_AT_ONCE:
             index.apply(changes)
         else:

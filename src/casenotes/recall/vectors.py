@@ -29,7 +29,7 @@ class VectorFiller:
         self._space_id = space_id
         self._events = events
         self._tasks: dict[asyncio.Task[int], Scope] = {}
-        self._given_up: set[tuple[Scope, str]] = set()
+        self._given_up: dict[Scope, set[str]] = {}
         self._places = asyncio.Semaphore(MAX_CONCURRENT_EMBEDDINGS)
 
     def schedule(self, scope: Scope, messages: Sequence[Message]) -> None:
@@ -49,6 +49,10 @@ class VectorFiller:
     def is_busy(self, scope: Scope) -> bool:
         """Whether background work of a scope is under way."""
         return any(of.owner == scope.owner for of in self._tasks.values())
+
+    def hopeless(self, scope: Scope) -> int:
+        """How many texts of a scope turned out to have no usable vector."""
+        return len(self._given_up.get(scope.owner, ()))
 
     async def settle(self, scope: Scope | None = None, timeout: float | None = None) -> bool:
         """Wait for the background work of a scope, or of all; False if some is still running."""
@@ -98,7 +102,7 @@ class VectorFiller:
         except BadVector as error:
             if len(wanted) > 1:
                 return sum([await self._fill_batch(scope, [message]) or 0 for message in wanted])
-            self._given_up.add((scope.owner, str(wanted[0].id)))
+            self._given_up.setdefault(scope.owner, set()).add(str(wanted[0].id))
             self._report(scope, wanted, error)
             return 0
         except Exception as error:
@@ -115,7 +119,7 @@ class VectorFiller:
         ]
 
     def _is_given_up(self, scope: Scope, message: Message) -> bool:
-        return bool(self._given_up) and (scope.owner, str(message.id)) in self._given_up
+        return str(message.id) in self._given_up.get(scope.owner, ())
 
     def _report(self, scope: Scope, batch: Sequence[Message], error: Exception) -> None:
         self._events.emit(

@@ -16,12 +16,15 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import settings
 
 from casenotes.config import StorageSettings
 from casenotes.stores import create_store
 from casenotes.stores.base import Store
 
 DATABASE_NUMBERS = itertools.count(1)
+settings.register_profile("casenotes", deadline=None)  # a busy machine is no reason to fail
+settings.load_profile("casenotes")
 
 
 @pytest.fixture(autouse=True)

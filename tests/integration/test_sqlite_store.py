@@ -129,7 +129,9 @@ async def test_opening_again_and_again_leaves_no_thread_or_file_behind(tmp_path:
     names = [thread.name for thread in threading.enumerate() if thread.name.startswith("casenotes-")]
     assert names == []
     assert threading.active_count() <= before + 8  # the loop's own pool of threads
-    assert not [file for file in Path("/proc/self/fd").iterdir() if "s.db" in str(file.resolve())]
+    descriptors = Path("/proc/self/fd")
+    if descriptors.exists():
+        assert not [file for file in descriptors.iterdir() if "s.db" in str(file.resolve())]
 
 
 async def test_a_newer_schema_is_refused(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from casenotes.errors import InvalidMessage
 from casenotes.types import Message, Part, Role, ToolCall, ToolResult, id_problem, text_problem
 
+MAX_THREAD_CHARACTERS = 10_000
 Input = str | Message | Sequence[Message]
 
 
@@ -68,6 +70,19 @@ def check_message(message: Message, max_characters: int) -> None:
         )
     if problem := text_problem(message.text):
         raise InvalidMessage(f"{name}: text {problem}")
+
+
+def check_thread(title: str | None, metadata: Mapping[str, Any] | None) -> None:
+    """Raise InvalidMessage if a thread's title or metadata cannot be stored."""
+    if title is not None and not isinstance(title, str):
+        raise InvalidMessage(f"the title of a thread must be text, got {type(title).__name__}")
+    if title is not None and (problem := text_problem(title)):
+        raise InvalidMessage(f"the title of a thread {problem}")
+    size = len(title or "") + _json_size("the metadata of a thread", metadata or {})
+    if size > MAX_THREAD_CHARACTERS:
+        raise InvalidMessage(
+            f"title and metadata of a thread have {size} characters; the limit is {MAX_THREAD_CHARACTERS}"
+        )
 
 
 def _check_part(name: str, part: Part) -> int:

@@ -15,7 +15,7 @@ from casenotes.clock import Clock, SystemClock
 from casenotes.config import Environment, Settings
 from casenotes.errors import InvalidScope, SettingsError, SpaceMismatch, UsageError
 from casenotes.events import Events, Listener
-from casenotes.intake import Input, as_messages, check_message, new_id, with_identity
+from casenotes.intake import Input, as_messages, check_message, check_thread, new_id, with_identity
 from casenotes.recall.recent import without_broken_pairs
 from casenotes.tokens import TokenCounter, estimate_tokens
 from casenotes.types import (
@@ -259,7 +259,7 @@ class Memory:
         self, scope: Scope, *, title: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
         """Set a thread's title or metadata; what is left out stays."""
-        check_message(Message("system", title or "", metadata=metadata or {}), 10_000)
+        check_thread(title, metadata)
         if not await self._store.update_thread(scope, title=title, metadata=metadata):
             raise InvalidScope(f"there is no thread {scope.thread_id!r} in this scope")
 

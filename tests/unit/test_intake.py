@@ -6,7 +6,7 @@ import pytest
 
 from casenotes import Message, ToolCall, ToolResult
 from casenotes.errors import InvalidMessage
-from casenotes.intake import as_messages, check_message, new_id, with_identity
+from casenotes.intake import as_messages, check_message, check_thread, new_id, with_identity
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -66,6 +66,21 @@ def test_new_ids_grow_with_time_and_never_repeat() -> None:
 def test_what_cannot_be_stored_is_refused_by_name(message: Message, named: str) -> None:
     with pytest.raises(InvalidMessage, match=named):
         check_message(message, 100)
+
+
+@pytest.mark.parametrize(
+    ("title", "metadata", "named"),
+    [
+        (5, None, "must be text, got int"),
+        ("a\x00", None, "title of a thread contains a NUL"),
+        ("x" * 10_001, None, "10003 characters; the limit is 10000"),
+        (None, {"a": object()}, "metadata of a thread cannot be written as JSON"),
+    ],
+)
+def test_titles_and_metadata_of_threads_are_checked(title: object, metadata: object, named: str) -> None:
+    with pytest.raises(InvalidMessage, match=named):
+        check_thread(title, metadata)
+    check_thread("Webhook 401", {"ticket": 7})
 
 
 def test_backslash_u0000_as_plain_text_is_fine() -> None:

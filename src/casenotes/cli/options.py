@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
-from casenotes.config import DEFAULT_AGENT, DEFAULT_DATABASE_URL, Environment
+from casenotes.config import DEFAULT_DATABASE_URL, Environment
 from casenotes.errors import StoreUnavailable, UsageError
 from casenotes.memory import Memory
 
@@ -28,7 +28,6 @@ Agent = Annotated[str, typer.Option("--agent", metavar="ID", help="The agent who
 Resource = Annotated[
     str, typer.Option("--resource", metavar="ID", help="The user or customer the agent serves.")
 ]
-DEFAULT_AGENT_ID = DEFAULT_AGENT
 
 
 def open_memory(db: str | None, *, create: bool = False) -> AbstractAsyncContextManager[Memory]:

@@ -12,7 +12,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from casenotes.cli.options import (
-    DEFAULT_AGENT_ID,
     Agent,
     Db,
     Json,
@@ -21,6 +20,7 @@ from casenotes.cli.options import (
     parse_time,
 )
 from casenotes.cli.output import console, excerpt, print_json
+from casenotes.config import DEFAULT_AGENT
 from casenotes.types import Hit, Scope
 
 EXCERPT_CHARACTERS = 400
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def recall_command(
     query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
     resource: Resource,
-    agent: Agent = DEFAULT_AGENT_ID,
+    agent: Agent = DEFAULT_AGENT,
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many hits.")] = 5,
     as_of: Annotated[
         str | None, typer.Option(metavar="TIME", help="Leave out what came after this time.")

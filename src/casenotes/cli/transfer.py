@@ -14,8 +14,9 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from casenotes.cli.options import DEFAULT_AGENT_ID, Agent, Db, Json, open_memory, parse_timezone
+from casenotes.cli.options import Agent, Db, Json, open_memory, parse_timezone
 from casenotes.cli.output import console, errors, print_json, print_table, progress_bar, safe
+from casenotes.config import DEFAULT_AGENT
 from casenotes.errors import UsageError
 from casenotes.stores.sqlite.connect import path_of
 from casenotes.transfer.exporting import export_lines
@@ -34,7 +35,7 @@ def register(app: typer.Typer) -> None:
 def import_command(
     file: Annotated[Path, typer.Argument(help="A JSONL file, one message a line.")],
     db: Db = None,
-    agent: Agent = DEFAULT_AGENT_ID,
+    agent: Agent = DEFAULT_AGENT,
     resource: Annotated[str | None, typer.Option(help="The resource of lines that have no 'scope'.")] = None,
     timezone: Annotated[str, typer.Option(help="Zone of times that have none.")] = "UTC",
     json: Json = False,

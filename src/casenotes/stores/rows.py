@@ -15,6 +15,7 @@ from casenotes.stores.base import Document
 from casenotes.types import Message, Part, Scope, ToolCall, ToolResult
 
 QUERY_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+AFTER_ALL_SEQS = 2**62
 MIGRATION_NAME = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
 
@@ -33,19 +34,6 @@ def thread_key(scope: Scope) -> dict[str, str]:
 def no_thread(scope: Scope) -> InvalidScope:
     """The error for a scope that names no thread where one is needed."""
     return InvalidScope(f"{scope!r} has no thread_id; this call works on one thread")
-
-
-def message_values(message: Message, key: Mapping[str, str]) -> dict[str, Any]:
-    """Parameters of a new message; sequence and change number are added where they are given out."""
-    return {
-        **key,
-        "id": message.id,
-        "role": message.role,
-        "text": message.text,
-        "parts": encode_parts(message.parts),
-        "metadata": encode_metadata(message.metadata),
-        "created_at": message.created_at,
-    }
 
 
 def message_from_row(row: Sequence[Any], time: Callable[[Any], datetime]) -> Message:
@@ -119,19 +107,13 @@ def _part_to_json(part: Part) -> dict[str, Any]:
     }
 
 
-def same_content(stored: Message, given: Message) -> bool:
-    """Whether a repeated id is a repetition: time and metadata may differ, what was said may not."""
-    return (stored.thread_id, stored.role, stored.text, encode_parts(stored.parts)) == (
-        given.thread_id,
-        given.role,
-        given.text,
-        encode_parts(given.parts),
-    )
-
-
 def check_repetition(stored: Message, given: Message) -> None:
-    """Raise MessageConflict unless the given message repeats the stored one."""
-    if not same_content(stored, given):
+    """Raise MessageConflict unless the same was said: time and metadata may differ."""
+    said, repeated = (
+        (message.thread_id, message.role, message.text, encode_parts(message.parts))
+        for message in (stored, given)
+    )
+    if said != repeated:
         raise MessageConflict(
             f"message id {given.id!r} is already taken in this scope by another message "
             f"(thread {stored.thread_id!r}, role {stored.role}); use another id"

@@ -39,18 +39,19 @@ from casenotes.stores.postgres.connect import (
     without_password,
 )
 from casenotes.stores.rows import (
+    AFTER_ALL_SEQS,
     check_repetition,
     decode_metadata,
     document_from_row,
+    encode_metadata,
+    encode_parts,
     message_from_row,
-    message_values,
     named_queries,
     scope_key,
     thread_key,
 )
 from casenotes.types import Appended, Message, Scope, Thread
 
-LAST = 2**62
 Row = tuple[Any, ...]
 
 
@@ -134,7 +135,7 @@ class PostgresStore:
     async def _insert(
         self, connection: Connection, key: Mapping[str, str], added: Sequence[Message], change: int
     ) -> None:
-        rows = [{**message_values(m, key), "seq": m.seq, "change": change} for m in added]
+        rows = [{**_message_values(m, key), "seq": m.seq, "change": change} for m in added]
         times = [row["created_at"] for row in rows]
         moved = {"last_seq": added[-1].seq, "first_at": min(times), "last_at": max(times)}
         await connection.cursor().executemany(self._sql["insert_message"], rows)
@@ -155,7 +156,7 @@ class PostgresStore:
         values = {
             **thread_key(scope),
             "limit": limit,
-            "before": LAST if before is None else before,
+            "before": AFTER_ALL_SEQS if before is None else before,
             "after": after,
         }
         name = "history_before" if after is None else "history_after"
@@ -271,6 +272,19 @@ def _in_sequence(
             check_repetition(stored, message)
         saved.append(stored)
     return saved, added
+
+
+def _message_values(message: Message, key: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters of a new message; sequence and change number are added where they are given out."""
+    return {
+        **key,
+        "id": message.id,
+        "role": message.role,
+        "text": message.text,
+        "parts": encode_parts(message.parts),
+        "metadata": encode_metadata(message.metadata),
+        "created_at": message.created_at,
+    }
 
 
 def _message(row: Row) -> Message:

@@ -23,6 +23,7 @@ from casenotes.stores.base import (
     VectorRow,
 )
 from casenotes.stores.rows import (
+    AFTER_ALL_SEQS,
     decode_metadata,
     document_from_row,
     message_from_row,
@@ -39,7 +40,6 @@ from casenotes.stores.sqlite.connect import (
     create_private_file,
     path_of,
     store_errors,
-    translate,
 )
 from casenotes.stores.sqlite.lanes import Lane, WriteLane
 from casenotes.stores.sqlite.migrate import PACKAGE, migrate
@@ -47,7 +47,6 @@ from casenotes.types import Appended, Message, Scope, Thread
 
 T = TypeVar("T")
 READERS = 2
-LAST = 2**62
 
 
 class SqliteStore:
@@ -119,10 +118,8 @@ class SqliteStore:
             raise no_thread(scope)
         key = (scope.agent_id, scope.resource_id or "", scope.thread_id)
         request = AppendRequest(key, messages, turn)
-        try:
+        with store_errors(self._path):
             result: Appended = await self._writer.submit(self._perform_append, request)
-        except sqlite3.Error as error:
-            raise translate(error, self._path) from error
         return result
 
     async def history(
@@ -131,7 +128,7 @@ class SqliteStore:
         """See Store.history."""
         values = thread_key(scope) | {
             "limit": limit,
-            "before": LAST if before is None else before,
+            "before": AFTER_ALL_SEQS if before is None else before,
             "after": after,
         }
         sql = self._sql["history_before" if after is None else "history_after"]

@@ -27,9 +27,18 @@ TIERS = (
     {"__main__"},
 )
 TIER = {name: number for number, names in enumerate(TIERS) for name in names}
+SPACES = {
+    "spaces",
+    "insert_space",
+    "deactivate_spaces",
+    "activate_space",
+    "renew_scopes",
+    "drop_vectors_of_space",
+    "drop_space",
+}
 WHOLE_STORE = {
-    "sqlite": {"active_space", "insert_space", "stats"},
-    "postgres": {"active_space", "insert_space", "lock_spaces", "stats", "server_facts"},
+    "sqlite": {*SPACES, "stats"},
+    "postgres": {*SPACES, "lock_spaces", "stats", "server_facts"},
 }
 
 

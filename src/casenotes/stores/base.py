@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 from casenotes.types import Appended, HitKind, Message, Scope, Thread
 
+SpaceKey = tuple[str, int, bool]
 TurnStatus = Literal["open", "success", "failure", "aborted", "abandoned"]
 
 
@@ -69,12 +70,23 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class SpaceRecord:
-    """The embedding space a store holds vectors of."""
+    """An embedding space that a store knows; search uses the active one."""
 
     id: int
     model: str
     dimensions: int
     normalised: bool
+    active: bool
+
+    @property
+    def key(self) -> SpaceKey:
+        """What tells one space from another."""
+        return self.model, self.dimensions, self.normalised
+
+
+def active_space(spaces: Sequence[SpaceRecord]) -> SpaceRecord | None:
+    """The space that search uses, if the store has one yet."""
+    return next((space for space in spaces if space.active), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +185,32 @@ class Store(Protocol):
         """What came after a change number; all of it after 0."""
         ...
 
+    async def spaces(self) -> list[SpaceRecord]:
+        """All spaces, in order of creation; at most one is active."""
+        ...
+
     async def claim_space(self, model: str, dimensions: int, normalised: bool) -> SpaceRecord:
         """The store's active space; the given one becomes it in a store that has none."""
         ...
 
+    async def add_space(self, model: str, dimensions: int, normalised: bool) -> SpaceRecord:
+        """That space, made beside the active one if the store does not know it yet."""
+        ...
+
+    async def activate_space(self, space_id: int) -> None:
+        """Switch to another space at one stroke; every scope's epoch grows. StoreError if it is gone."""
+        ...
+
+    async def drop_vectors(self, scope: Scope, space_id: int, limit: int) -> int:
+        """Remove some of a scope's vectors in a space that is not active; says how many."""
+        ...
+
+    async def drop_space(self, space_id: int) -> None:
+        """Forget a space that is not active, with whatever vectors it still has."""
+        ...
+
     async def put_vectors(self, scope: Scope, space_id: int, rows: Sequence[VectorRow]) -> None:
-        """Save vectors of items that exist; others are passed over."""
+        """Save vectors of items that exist, in a space that exists; others are passed over."""
         ...
 
     async def unembedded(self, scope: Scope, space_id: int, limit: int, offset: int = 0) -> list[Message]:

@@ -10,8 +10,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from casenotes.errors import InvalidScope, MessageConflict
-from casenotes.stores.base import Document
+from casenotes.errors import InvalidScope, MessageConflict, StoreError
+from casenotes.stores.base import Document, SpaceKey
 from casenotes.types import Message, Part, Scope, ToolCall, ToolResult
 
 QUERY_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -34,6 +34,16 @@ def thread_key(scope: Scope) -> dict[str, str]:
 def no_thread(scope: Scope) -> InvalidScope:
     """The error for a scope that names no thread where one is needed."""
     return InvalidScope(f"{scope!r} has no thread_id; this call works on one thread")
+
+
+def space_values(space: SpaceKey) -> dict[str, str | int | bool]:
+    """Parameters of an embedding space."""
+    return dict(zip(("model", "dimensions", "normalised"), space, strict=True))
+
+
+def no_space(space_id: int) -> StoreError:
+    """The error for an embedding space that is not in the store."""
+    return StoreError(f"embedding space {space_id} is not in the store any more; start the command again")
 
 
 def message_from_row(row: Sequence[Any], time: Callable[[Any], datetime]) -> Message:

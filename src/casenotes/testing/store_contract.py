@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from casenotes.errors import InvalidScope, MessageConflict
+from casenotes.errors import InvalidScope, MessageConflict, StoreError
 from casenotes.stores.base import Freshness, Store, TurnMark, TurnStatus, VectorRow
 from casenotes.types import Message, Role, Scope, ToolCall, ToolResult
 
@@ -245,6 +245,56 @@ class StoreContract:
         assert len({claim.id for claim in claims}) == 1
         assert await store.claim_space("second", 8, True) == claims[0]
         assert (claims[0].model, claims[0].dimensions, claims[0].normalised) == ("first", 4, True)
+
+    async def test_a_second_space_grows_beside_the_active_one(self, store: Store) -> None:
+        old = await store.claim_space("old", 2, True)
+        await store.append(ANN, [said("a"), said("b")])
+        await store.put_vectors(ANN, old.id, [VectorRow("message", "a", vector(1, 0))])
+        new = await store.add_space("new", 3, True)
+        assert await store.add_space("new", 3, True) == new
+        assert (old.active, new.active) == (True, False)
+        assert await store.claim_space("new", 3, True) == old
+        await store.put_vectors(ANN, new.id, [VectorRow("message", "a", vector(0, 1, 0))])
+        assert [m.id for m in await store.unembedded(ANN, new.id, 10)] == ["b"]
+        assert [v.vector for v in (await store.changes(ANN, old.id, 0)).vectors] == [vector(1, 0)]
+        assert [v.vector for v in (await store.changes(ANN, new.id, 0)).vectors] == [vector(0, 1, 0)]
+
+    async def test_switching_spaces_renews_every_scope(self, store: Store) -> None:
+        await store.claim_space("old", 2, True)
+        new = await store.add_space("new", 3, True)
+        for scope in (ANN, BOB):
+            await store.append(scope, [said("a")])
+        before = [await store.freshness(scope) for scope in (ANN, BOB)]
+        await store.activate_space(new.id)
+        after = [await store.freshness(scope) for scope in (ANN, BOB)]
+        assert [a.epoch - b.epoch for a, b in zip(after, before, strict=True)] == [1, 1]
+        assert [(s.model, s.active) for s in await store.spaces()] == [("old", False), ("new", True)]
+
+    async def test_switching_to_a_space_that_is_gone_changes_nothing(self, store: Store) -> None:
+        old = await store.claim_space("old", 2, True)
+        with refused(StoreError, "not in the store"):
+            await store.activate_space(old.id + 7)
+        assert await store.spaces() == [old]
+
+    async def test_a_space_is_dropped_scope_by_scope_but_never_the_active_one(self, store: Store) -> None:
+        old = await store.claim_space("old", 2, True)
+        for scope in (ANN, BOB):
+            await store.append(scope, [said(name) for name in "abc"])
+            rows = [VectorRow("message", name, vector(1, 0)) for name in "abc"]
+            await store.put_vectors(scope, old.id, rows)
+        assert await store.drop_vectors(ANN, old.id, 10) == 0
+        await store.drop_space(old.id)
+        assert (await store.stats()).vectors == 6
+
+        new = await store.add_space("new", 2, True)
+        await store.activate_space(new.id)
+        assert await store.drop_vectors(ANN, old.id, 2) == 2
+        assert len((await store.changes(BOB, old.id, 0)).vectors) == 3
+        await store.drop_space(old.id)
+        assert [s.model for s in await store.spaces()] == ["new"]
+        assert (await store.stats()).vectors == 0
+        await store.put_vectors(ANN, old.id, [VectorRow("message", "a", vector(1, 0))])  # a late writer
+        assert (await store.stats()).vectors == 0
 
     async def test_turns_open_close_and_are_abandoned(self, store: Store) -> None:
         async def mark(turn_id: str, status: TurnStatus, thread: str = "t1") -> int:

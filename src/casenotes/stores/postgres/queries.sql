@@ -93,19 +93,45 @@ SELECT kind, item_id, vector FROM casenotes.vectors
 -- name: lock_spaces
 LOCK TABLE casenotes.spaces IN SHARE ROW EXCLUSIVE MODE
 
--- name: active_space
-SELECT space_id, model, dimensions, normalised FROM casenotes.spaces WHERE active
+-- name: spaces
+SELECT space_id, model, dimensions, normalised, active FROM casenotes.spaces ORDER BY space_id
 
 -- name: insert_space
 INSERT INTO casenotes.spaces (model, dimensions, normalised, active)
-VALUES (%(model)s, %(dimensions)s, %(normalised)s, true)
+VALUES (%(model)s, %(dimensions)s, %(normalised)s, %(active)s)
+
+-- name: deactivate_spaces
+UPDATE casenotes.spaces SET active = false WHERE active
+
+-- name: activate_space
+UPDATE casenotes.spaces SET active = true WHERE space_id = %(space)s
+
+-- name: renew_scopes
+-- All indexes in memory, in any process, are to be built anew.
+UPDATE casenotes.scopes SET epoch = epoch + 1
+
+-- name: drop_vectors
+DELETE FROM casenotes.vectors
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND space_id = %(space)s
+   AND (kind, item_id) IN (
+       SELECT v.kind, v.item_id FROM casenotes.vectors AS v
+         JOIN casenotes.spaces AS s ON s.space_id = v.space_id AND NOT s.active
+        WHERE v.agent_id = %(agent)s AND v.resource_id = %(resource)s AND v.space_id = %(space)s
+        LIMIT %(limit)s)
+
+-- name: drop_vectors_of_space
+DELETE FROM casenotes.vectors
+ WHERE space_id = (SELECT space_id FROM casenotes.spaces WHERE space_id = %(space)s AND NOT active)
+
+-- name: drop_space
+DELETE FROM casenotes.spaces WHERE space_id = %(space)s AND NOT active
 
 -- name: put_message_vector
--- Only for a message that exists: a slow embedder must not bring back what was removed meanwhile.
+-- Only for a message and a space that exist: a slow embedder must not bring back what was removed.
 INSERT INTO casenotes.vectors (agent_id, resource_id, space_id, kind, item_id, vector, change)
-SELECT %(agent)s, %(resource)s, %(space)s, 'message', message_id, %(vector)s, %(change)s
-  FROM casenotes.messages
- WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND message_id = %(id)s
+SELECT %(agent)s, %(resource)s, s.space_id, 'message', m.message_id, %(vector)s, %(change)s
+  FROM casenotes.messages AS m JOIN casenotes.spaces AS s ON s.space_id = %(space)s
+ WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.message_id = %(id)s
 ON CONFLICT (agent_id, resource_id, space_id, kind, item_id)
 DO UPDATE SET vector = excluded.vector, change = excluded.change
 

@@ -23,10 +23,12 @@ from casenotes.stores.base import (
     Finding,
     Freshness,
     ScopeSize,
+    SpaceKey,
     SpaceRecord,
     StoreStats,
     TurnMark,
     VectorRow,
+    active_space,
 )
 from casenotes.stores.postgres.check import findings
 from casenotes.stores.postgres.connect import (
@@ -47,7 +49,9 @@ from casenotes.stores.rows import (
     encode_parts,
     message_from_row,
     named_queries,
+    no_space,
     scope_key,
+    space_values,
     thread_key,
 )
 from casenotes.types import Appended, Message, Scope, Thread
@@ -203,18 +207,61 @@ class PostgresStore:
             [_vector_row(row) for row in vectors],
         )
 
+    async def spaces(self) -> list[SpaceRecord]:
+        """See Store.spaces."""
+        async with self._connection() as connection:
+            return await self._spaces(connection)
+
+    async def _spaces(self, connection: Connection) -> list[SpaceRecord]:
+        rows = await (await connection.execute(self._sql["spaces"])).fetchall()
+        return [SpaceRecord(*row) for row in rows]
+
     async def claim_space(self, model: str, dimensions: int, normalised: bool) -> SpaceRecord:
         """See Store.claim_space."""
-        values = {"model": model, "dimensions": dimensions, "normalised": normalised}
+        if active := active_space(await self.spaces()):
+            return active
+        space = (model, dimensions, normalised)
+        async with self._spaces_locked() as (connection, known):
+            return active_space(known) or await self._insert_space(connection, space, active=True)
+
+    async def add_space(self, model: str, dimensions: int, normalised: bool) -> SpaceRecord:
+        """See Store.add_space."""
+        space = (model, dimensions, normalised)
+        async with self._spaces_locked() as (connection, known):
+            same = [record for record in known if record.key == space]
+            return same[0] if same else await self._insert_space(connection, space, active=False)
+
+    @asynccontextmanager
+    async def _spaces_locked(self) -> AsyncIterator[tuple[Connection, list[SpaceRecord]]]:
+        """A transaction in which nobody else adds or switches spaces, and the spaces there are."""
         async with self._connection() as connection, connection.transaction():
-            row = await (await connection.execute(self._sql["active_space"])).fetchone()
-            if row is None:
-                await connection.execute(self._sql["lock_spaces"])
-                row = await (await connection.execute(self._sql["active_space"])).fetchone()
-            if row is None:
-                await connection.execute(self._sql["insert_space"], values)
-                row = await (await connection.execute(self._sql["active_space"])).fetchone()
-        return SpaceRecord(*(row or ()))
+            await connection.execute(self._sql["lock_spaces"])
+            yield connection, await self._spaces(connection)
+
+    async def _insert_space(self, connection: Connection, space: SpaceKey, *, active: bool) -> SpaceRecord:
+        await connection.execute(self._sql["insert_space"], space_values(space) | {"active": active})
+        return next(record for record in await self._spaces(connection) if record.key == space)
+
+    async def activate_space(self, space_id: int) -> None:
+        """See Store.activate_space."""
+        async with self._spaces_locked() as (connection, _known):
+            await connection.execute(self._sql["deactivate_spaces"])
+            switched = await connection.execute(self._sql["activate_space"], {"space": space_id})
+            if not switched.rowcount:
+                raise no_space(space_id)
+            await connection.execute(self._sql["renew_scopes"])
+
+    async def drop_vectors(self, scope: Scope, space_id: int, limit: int) -> int:
+        """See Store.drop_vectors."""
+        values = {**scope_key(scope), "space": space_id, "limit": limit}
+        async with self._transaction(scope) as connection:
+            return (await connection.execute(self._sql["drop_vectors"], values)).rowcount
+
+    async def drop_space(self, space_id: int) -> None:
+        """See Store.drop_space."""
+        async with self._spaces_locked() as (connection, _known):
+            await connection.execute(self._sql["drop_vectors_of_space"], {"space": space_id})
+            await connection.execute(self._sql["drop_space"], {"space": space_id})
 
     async def put_vectors(self, scope: Scope, space_id: int, rows: Sequence[VectorRow]) -> None:
         """See Store.put_vectors."""

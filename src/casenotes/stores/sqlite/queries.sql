@@ -95,17 +95,41 @@ SELECT kind, item_id, vector FROM vectors
  WHERE agent_id = :agent AND resource_id = :resource AND space_id = :space AND change > :after
  ORDER BY change, rowid
 
--- name: active_space
-SELECT space_id, model, dimensions, normalised FROM spaces WHERE active = 1
+-- name: spaces
+SELECT space_id, model, dimensions, normalised, active FROM spaces ORDER BY space_id
 
 -- name: insert_space
-INSERT INTO spaces (model, dimensions, normalised, active) VALUES (:model, :dimensions, :normalised, 1)
+INSERT INTO spaces (model, dimensions, normalised, active)
+VALUES (:model, :dimensions, :normalised, :active)
+
+-- name: deactivate_spaces
+UPDATE spaces SET active = 0 WHERE active = 1
+
+-- name: activate_space
+UPDATE spaces SET active = 1 WHERE space_id = :space
+
+-- name: renew_scopes
+-- All indexes in memory, in any process, are to be built anew.
+UPDATE scopes SET epoch = epoch + 1
+
+-- name: drop_vectors
+DELETE FROM vectors WHERE rowid IN (
+    SELECT v.rowid FROM vectors AS v JOIN spaces AS s ON s.space_id = v.space_id AND s.active = 0
+     WHERE v.agent_id = :agent AND v.resource_id = :resource AND v.space_id = :space LIMIT :limit)
+
+-- name: drop_vectors_of_space
+DELETE FROM vectors
+ WHERE space_id = (SELECT space_id FROM spaces WHERE space_id = :space AND active = 0)
+
+-- name: drop_space
+DELETE FROM spaces WHERE space_id = :space AND active = 0
 
 -- name: put_message_vector
--- Only for a message that exists: a slow embedder must not bring back what was removed meanwhile.
+-- Only for a message and a space that exist: a slow embedder must not bring back what was removed.
 INSERT INTO vectors (agent_id, resource_id, space_id, kind, item_id, vector, change)
-SELECT :agent, :resource, :space, 'message', message_id, :vector, :change FROM messages
- WHERE agent_id = :agent AND resource_id = :resource AND message_id = :id
+SELECT :agent, :resource, s.space_id, 'message', m.message_id, :vector, :change
+  FROM messages AS m JOIN spaces AS s ON s.space_id = :space
+ WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.message_id = :id
 ON CONFLICT (agent_id, resource_id, space_id, kind, item_id)
 DO UPDATE SET vector = excluded.vector, change = excluded.change
 

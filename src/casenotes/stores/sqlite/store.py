@@ -17,10 +17,12 @@ from casenotes.stores.base import (
     Finding,
     Freshness,
     ScopeSize,
+    SpaceKey,
     SpaceRecord,
     StoreStats,
     TurnMark,
     VectorRow,
+    active_space,
 )
 from casenotes.stores.rows import (
     AFTER_ALL_SEQS,
@@ -28,8 +30,10 @@ from casenotes.stores.rows import (
     document_from_row,
     message_from_row,
     named_queries,
+    no_space,
     no_thread,
     scope_key,
+    space_values,
     thread_key,
 )
 from casenotes.stores.sqlite.append import Appender, AppendRequest, time_from_micros
@@ -204,18 +208,63 @@ class SqliteStore:
                     break
                 yield row
 
+    async def spaces(self) -> list[SpaceRecord]:
+        """See Store.spaces."""
+        return await self._read(self._spaces)
+
+    def _spaces(self, connection: sqlite3.Connection) -> list[SpaceRecord]:
+        rows = connection.execute(self._sql["spaces"]).fetchall()
+        return [
+            SpaceRecord(space_id, model, dimensions, bool(normalised), bool(active))
+            for space_id, model, dimensions, normalised, active in rows
+        ]
+
     async def claim_space(self, model: str, dimensions: int, normalised: bool) -> SpaceRecord:
         """See Store.claim_space."""
-        values = {"model": model, "dimensions": dimensions, "normalised": int(normalised)}
-        return await self._write(lambda connection: self._claim_space(connection, values))
+        return await self._write(
+            lambda connection: self._claim_space(connection, (model, dimensions, normalised))
+        )
 
-    def _claim_space(self, connection: sqlite3.Connection, values: dict[str, Any]) -> SpaceRecord:
-        row = connection.execute(self._sql["active_space"]).fetchone()
-        if row is None:
-            connection.execute(self._sql["insert_space"], values)
-            row = connection.execute(self._sql["active_space"]).fetchone()
-        space_id, model, dimensions, normalised = row
-        return SpaceRecord(space_id, model, dimensions, bool(normalised))
+    def _claim_space(self, connection: sqlite3.Connection, space: SpaceKey) -> SpaceRecord:
+        return active_space(self._spaces(connection)) or self._insert_space(connection, space, active=True)
+
+    async def add_space(self, model: str, dimensions: int, normalised: bool) -> SpaceRecord:
+        """See Store.add_space."""
+        return await self._write(
+            lambda connection: self._add_space(connection, (model, dimensions, normalised))
+        )
+
+    def _add_space(self, connection: sqlite3.Connection, space: SpaceKey) -> SpaceRecord:
+        known = {record.key: record for record in self._spaces(connection)}
+        return known.get(space) or self._insert_space(connection, space, active=False)
+
+    def _insert_space(self, connection: sqlite3.Connection, space: SpaceKey, *, active: bool) -> SpaceRecord:
+        connection.execute(self._sql["insert_space"], space_values(space) | {"active": active})
+        return next(record for record in self._spaces(connection) if record.key == space)
+
+    async def activate_space(self, space_id: int) -> None:
+        """See Store.activate_space."""
+        await self._write(lambda connection: self._activate_space(connection, space_id))
+
+    def _activate_space(self, connection: sqlite3.Connection, space_id: int) -> None:
+        connection.execute(self._sql["deactivate_spaces"])
+        if not connection.execute(self._sql["activate_space"], {"space": space_id}).rowcount:
+            raise no_space(space_id)
+        connection.execute(self._sql["renew_scopes"])
+
+    async def drop_vectors(self, scope: Scope, space_id: int, limit: int) -> int:
+        """See Store.drop_vectors."""
+        values = scope_key(scope) | {"space": space_id, "limit": limit}
+        sql = self._sql["drop_vectors"]
+        return await self._write(lambda connection: connection.execute(sql, values).rowcount)
+
+    async def drop_space(self, space_id: int) -> None:
+        """See Store.drop_space."""
+        await self._write(lambda connection: self._drop_space(connection, {"space": space_id}))
+
+    def _drop_space(self, connection: sqlite3.Connection, values: dict[str, int]) -> None:
+        connection.execute(self._sql["drop_vectors_of_space"], values)
+        connection.execute(self._sql["drop_space"], values)
 
     async def put_vectors(self, scope: Scope, space_id: int, rows: Sequence[VectorRow]) -> None:
         """See Store.put_vectors."""

@@ -40,7 +40,7 @@ class GivenVectors:
 
 async def fill(memory: Memory, scope: Scope, texts: list[str], vectors: np.ndarray) -> None:
     """Save messages with their vectors, twelve to a thread."""
-    store, space_id = memory._store, memory._searcher._space_id
+    store, space_id = memory._store, memory._searcher._space.current.record.id
     for start in range(0, len(texts), 12_000):
         part = range(start, min(start + 12_000, len(texts)))
         await asyncio.gather(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 from casenotes.errors import SettingsError
@@ -15,19 +16,28 @@ from casenotes.errors import SettingsError
 DEFAULT_DATABASE_URL = "sqlite:///casenotes.db"
 DEFAULT_AGENT = "default"
 DEFAULT_LAST_MESSAGES = 20
+DEFAULT_LEXICAL_WEIGHT = 0.35
+LEXICAL_WEIGHTS = {"static:l2-supercat": 0.65, "minilm:all-MiniLM-L6-v2-int8": 0.4}
+"""By embedder, as measured: the less an embedder understands, the more words count."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """How memory is searched. The weights were measured: docs/benchmarks.md."""
+    """How memory is searched. The weights were measured: docs/benchmarks.md.
+
+    Without a `lexical_weight` the one measured for the embedder is taken.
+    """
 
     ranker: str = "default"
     top_k: int = 5
     half_life_days: float = 180.0
-    lexical_weight: float = 0.45
-    thread_share: float = 0.1
+    lexical_weight: float | None = None
+    thread_share: float = 0.15
+    user_weight: float = 0.08
+    centring: float = 0.5
     recency_weight: float = 0.005
     vector_floor: float = 0.15
+    relevance_floor: float = 0.4
     bm25_k1: float = 1.5
     bm25_b: float = 0.9
     index_cache_bytes: int = 512 * 1024 * 1024
@@ -37,13 +47,20 @@ class SearchSettings:
         _choice("ranker", self.ranker, ("default", "rrf-decay"))
         _at_least("top_k", self.top_k, 1)
         _at_least("index_cache_bytes", self.index_cache_bytes, 0)
-        _between("lexical_weight", self.lexical_weight, 0, 1)
-        _between("thread_share", self.thread_share, 0, 1)
-        _between("recency_weight", self.recency_weight, 0, 1)
+        if self.lexical_weight is not None:
+            _between("lexical_weight", self.lexical_weight, 0, 1)
+        for name in ("thread_share", "user_weight", "centring", "recency_weight", "bm25_b"):
+            _between(name, getattr(self, name), 0, 1)
         _between("vector_floor", self.vector_floor, -1, 1)
-        _between("bm25_b", self.bm25_b, 0, 1)
+        _between("relevance_floor", self.relevance_floor, -1, 2)
         _at_least("bm25_k1", self.bm25_k1, 0)
         _at_least("deadline_seconds", self.deadline_seconds, 0)
+
+    def for_embedder(self, label: str) -> SearchSettings:
+        """These settings with the lexical weight that suits an embedder, unless one was given."""
+        if self.lexical_weight is not None:
+            return self
+        return replace(self, lexical_weight=LEXICAL_WEIGHTS.get(label, DEFAULT_LEXICAL_WEIGHT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +114,11 @@ class Environment:
     def settings(self) -> Settings:
         """The settings with what the environment overrides."""
         return Settings(last_messages=self.last_messages)
+
+
+def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:
+    """Where files may lie that can be made again: `XDG_CACHE_HOME`, else `~/.cache`."""
+    return Path(variables.get("XDG_CACHE_HOME") or Path.home() / ".cache", "casenotes")
 
 
 def _whole_number(name: str, text: str) -> int:

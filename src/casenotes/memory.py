@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from casenotes.clock import Clock, SystemClock
 from casenotes.config import Environment, Settings
-from casenotes.errors import InvalidScope, SettingsError, SpaceMismatch, UsageError
+from casenotes.errors import InvalidScope, SettingsError, UsageError
 from casenotes.events import Events, Listener
 from casenotes.intake import Input, as_messages, check_message, check_thread, new_id, with_identity
 from casenotes.recall.recent import without_broken_pairs
@@ -80,7 +80,6 @@ class Memory:
         What is left out comes from the environment (`CASENOTES_DATABASE_URL` and its siblings), then
         from the defaults: the file `casenotes.db` and the built-in embedder.
         """
-        from casenotes.models.registry import resolve_embedder
         from casenotes.stores import create_store
 
         if model is not None:
@@ -91,7 +90,7 @@ class Memory:
         events = Events(clock)
         if on_event:
             events.listen(on_event)
-        chosen = resolve_embedder(embedder if embedder is not None else environment.embedder_model)
+        chosen = embedder if embedder is not None else environment.embedder_model
         store = create_store(url or environment.database_url, settings.storage)
         await store.open()
         try:
@@ -107,18 +106,19 @@ class Memory:
     async def _assemble(
         cls,
         store: Store,
-        embedder: Embedder,
+        embedder: str | Embedder,
         settings: Settings,
         clock: Clock,
         events: Events,
         count_tokens: TokenCounter | None,
     ) -> Memory:
         from casenotes.recall.search import Searcher
+        from casenotes.recall.space import SpaceInUse, open_space
         from casenotes.recall.vectors import VectorFiller
 
-        space_id = await _claim_space(store, embedder)
-        filler = VectorFiller(store, embedder, space_id, events)
-        searcher = Searcher(store, embedder, space_id, filler, settings.search, clock, events)
+        space = SpaceInUse(store, await open_space(store, embedder), events)
+        filler = VectorFiller(store, space, events)
+        searcher = Searcher(store, space, filler, settings.search, clock, events)
         return cls(store, searcher, filler, settings, clock, events, count_tokens or estimate_tokens)
 
     async def _drain(self) -> None:
@@ -288,18 +288,3 @@ def _checked_settings(config: Settings) -> Settings:
     if not isinstance(config, Settings):
         raise SettingsError(f"config must be Settings, got {type(config).__name__}")
     return config
-
-
-async def _claim_space(store: Store, embedder: Embedder) -> int:
-    """The id of the embedder's space in the store; refuses to mix two spaces."""
-    from casenotes.models.embed import Space
-
-    wanted = Space.of(embedder)
-    record = await store.claim_space(wanted.model, wanted.dimensions, wanted.normalised)
-    active = Space(record.model, record.dimensions, record.normalised)
-    if active != wanted:
-        raise SpaceMismatch(
-            f"{store.location} holds vectors of {active}, but the embedder is {wanted}; open it with "
-            f"that embedder, or export it and import it into a new store"
-        )
-    return record.id

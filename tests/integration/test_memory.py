@@ -311,7 +311,7 @@ async def test_a_damaged_vector_costs_only_itself(store_url: str) -> None:
         (saved,) = (await memory.append(ANN, "the fan is loud")).messages
         await memory.append(ANN, "the fan was replaced")
         damaged = VectorRow("message", str(saved.id), b"\x00" * 12)
-        await memory._store.put_vectors(ANN, memory._searcher._space_id, [damaged])
+        await memory._store.put_vectors(ANN, memory._searcher._space.current.record.id, [damaged])
         assert set(await contents(memory, ANN, "fan")) == {"the fan is loud", "the fan was replaced"}
         assert [f.name for f in await memory.check() if f.status == "failed"] == ["vectors"]
 
@@ -352,7 +352,7 @@ async def test_a_changed_embedder_is_refused_with_the_remedy(store_url: str) -> 
     async with Memory.open(store_url, embedder=HashEmbedder(32)) as memory:
         await memory.append(ANN, "hello")
     for other in (HashEmbedder(64), None):
-        with pytest.raises(SpaceMismatch, match=r"hash-32 \(32 dimensions\).*open it with that embedder"):
+        with pytest.raises(SpaceMismatch, match=r"hash-32 \(32 dimensions\).*casenotes reembed"):
             async with Memory.open(store_url, embedder=other):
                 pass
     async with Memory.open(store_url, embedder=HashEmbedder(32)) as memory:

@@ -7,7 +7,8 @@ import pytest
 
 from casenotes.errors import BadVector, SettingsError
 from casenotes.models.embed import Space, embed_texts, unit_vectors
-from casenotes.models.registry import resolve_embedder
+from casenotes.models.minilm import MiniLmEmbedder
+from casenotes.models.registry import embedder_of_label, resolve_embedder
 from casenotes.models.static import StaticEmbedder
 from casenotes.testing import HashEmbedder
 
@@ -60,10 +61,33 @@ async def test_one_text_or_many_give_the_same_vector() -> None:
 
 
 def test_embedders_are_found_by_name() -> None:
-    assert isinstance(resolve_embedder(None), StaticEmbedder)
-    assert isinstance(resolve_embedder("local"), StaticEmbedder)
+    assert isinstance(resolve_embedder("static"), StaticEmbedder)
+    assert isinstance(resolve_embedder("minilm"), MiniLmEmbedder)
+    assert resolve_embedder("minilm+static").dimensions == 640
     own = HashEmbedder(8)
     assert resolve_embedder(own) is own
+
+
+def test_local_is_the_best_installed_unless_the_store_remembers_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for given in (None, "local"):
+        assert resolve_embedder(given).label == "minilm+static:0.6"
+        assert resolve_embedder(given, "static:l2-supercat").label == "static:l2-supercat"
+        assert resolve_embedder(given, "somebody's own").label == "minilm+static:0.6"
+    monkeypatch.setattr("casenotes.models.registry.minilm_is_installed", lambda: False)
+    assert resolve_embedder(None).label == "static:l2-supercat"
+    assert resolve_embedder(None, "minilm+static:0.6").label == "minilm+static:0.6", "never another space"
+
+
+def test_the_embedder_of_a_space_is_found_by_its_label() -> None:
+    for name in ("static", "minilm", "minilm+static"):
+        label = resolve_embedder(name).label
+        assert embedder_of_label(label).label == label
+    assert embedder_of_label("somebody's own") is None
+
+
+def test_a_wrong_embedder_is_named() -> None:
     with pytest.raises(SettingsError, match="'gpt'"):
         resolve_embedder("gpt")
     with pytest.raises(SettingsError, match="label, dimensions, embed"):

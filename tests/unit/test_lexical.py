@@ -51,3 +51,16 @@ def test_word_counts_by_hand() -> None:
     assert index.word_counts(["red", "fox"]) == pytest.approx([3 / 2, 1 / math.sqrt(2)])
     assert index.word_counts(["fox", "fox"]) == pytest.approx([2 / 2, 2 / math.sqrt(2)])
     assert index.word_counts(["none"]).tolist() == [0, 0]
+
+
+def test_coverage_is_the_share_of_the_query_that_a_document_has() -> None:
+    index = LexicalIndex()
+    index.add([["disk", "full"], ["disk"], ["fan"], []])
+    everything, half, nothing, empty = index.coverage(["disk", "full", "full"], [0, 1, 2, 3])
+    assert everything == 1
+    assert 0 < half < 0.5, "the rarer and repeated word weighs more"
+    assert nothing == empty == 0
+    assert index.coverage(["unknown"], [0]).tolist() == [0]
+    assert index.coverage(["disk", "unknown"], [0])[0] == pytest.approx(0.41, abs=0.01)
+    assert index.coverage([], [0]).tolist() == [0]
+    assert index.coverage(["disk"], []).tolist() == []

@@ -13,6 +13,8 @@ from casenotes.recall.rank import (
     RANKERS,
     Ranked,
     Signals,
+    Verbosity,
+    is_anything_relevant,
     plain_words,
     rank_default,
     rank_rrf_decay,
@@ -37,6 +39,8 @@ def signals(
         threads=np.array(threads or range(count), dtype=np.int32),
         lexical=np.array(lexical, dtype=np.float32),
         vector=np.array(vector, dtype=np.float32),
+        centred=np.array(vector, dtype=np.float32),
+        from_user=np.zeros(count, dtype=np.bool_),
     )
 
 
@@ -105,11 +109,11 @@ def test_default_breaks_near_ties_by_recency() -> None:
 
 def test_default_scores_by_hand() -> None:
     (best, second) = rank_default(signals([4, 2], [0.25, 0.5], [0, 180]), 2, NOW, SETTINGS)
-    # second item: 0.45 * 2/4 + 0.55 * 0.5/0.5 = 0.775; first: 0.45 + 0.55 * 0.5 = 0.725; each is its own thread
+    # second item: 0.35 * 2/4 + 0.65 * 0.5/0.5 = 0.825; first: 0.35 + 0.65 * 0.5 = 0.675; each is its own thread
     assert (best.position, second.position) == (1, 0)
-    assert best.scores.fused == pytest.approx(0.775 * 1.1, abs=1e-6)
-    assert best.scores.final == pytest.approx(0.775 * 1.1 + 0.005 * 0.5, abs=1e-6)
-    assert second.scores.fused == pytest.approx(0.725 * 1.1, abs=1e-6)
+    assert best.scores.fused == pytest.approx(0.825 * 1.15, abs=1e-6)
+    assert best.scores.final == pytest.approx(0.825 * 1.15 + 0.005 * 0.5, abs=1e-6)
+    assert second.scores.fused == pytest.approx(0.675 * 1.15, abs=1e-6)
     assert second.scores.recency == 1
 
 
@@ -123,6 +127,41 @@ def test_default_gives_a_share_of_the_best_in_the_thread() -> None:
 def test_default_says_nothing_where_nothing_is_relevant() -> None:
     assert rank_default(signals([0, 0], [0.1, -0.4]), 5, NOW, SETTINGS) == []
     assert order(rank_default(signals([0, 0], [0.1, 0.2]), 5, NOW, SETTINGS)) == [1]
+
+
+def test_default_ranks_by_the_centred_similarity_and_reports_the_cosine() -> None:
+    given = replace(signals([0, 0], [0.6, 0.5]), centred=np.array([0.1, 0.4], dtype=np.float32))
+    ranked = rank_default(given, 2, NOW, SETTINGS)
+    assert order(ranked) == [1, 0]
+    assert [item.scores.vector for item in ranked] == pytest.approx([0.5, 0.6])
+
+
+@pytest.mark.parametrize(("verbosity", "bonus"), [(0, 0), (0.5, 0), (1, 0), (2, 0.5), (4, 1), (40, 1)])
+def test_default_favours_the_user_where_the_assistant_writes_much_more(verbosity: float, bonus: float) -> None:
+    given = replace(signals([1, 1], [0.5, 0.5]), from_user=np.array([False, True]), verbosity=verbosity)
+    first, second = rank_default(given, 2, NOW, SETTINGS)
+    assert first.scores.fused - second.scores.fused == pytest.approx(1.15 * 0.08 * bonus, abs=1e-6)
+
+
+def test_verbosity_is_the_ratio_of_mean_lengths() -> None:
+    verbosity = Verbosity()
+    assert verbosity.ratio == 0
+    verbosity.count("user", 10)
+    verbosity.count("user", 30)
+    assert verbosity.ratio == 0
+    for role, characters in (("assistant", 100), ("tool", 9_999), ("system", 9_999)):
+        verbosity.count(role, characters)
+    assert verbosity.ratio == 5
+
+
+def test_words_and_meaning_together_decide_whether_anything_is_relevant() -> None:
+    def relevant(cosines: list[float], coverage: list[float]) -> bool:
+        return is_anything_relevant(cosines, np.array(coverage, dtype=np.float32), SETTINGS)
+
+    assert relevant([0.1, 0.3], [0.2, 0.15])
+    assert relevant([0.0], [1.0])
+    assert not relevant([0.3, 0.1], [0.05, 0.25])
+    assert not relevant([], [])
 
 
 @pytest.mark.parametrize("name", ["default", "rrf-decay"])

@@ -15,7 +15,11 @@ Matrix = NDArray[np.float32]
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors. Two embedders with one label must give the same vectors."""
+    """Turns texts into vectors. Two embedders with one label must give the same vectors.
+
+    One that embeds questions in another way has `async embed_query(texts)` too; one that must ask
+    for its dimensions has `async prepare(dimensions)`, which gets them where a store knows them.
+    """
 
     @property
     def label(self) -> str:
@@ -54,6 +58,13 @@ async def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     if not texts:
         return np.zeros((0, embedder.dimensions), dtype=np.float32)
     return unit_vectors(await embedder.embed(texts), Space.of(embedder), len(texts))
+
+
+async def embed_query(embedder: Embedder, text: str) -> Matrix:
+    """The unit vector of a question; an embedder may have a method of its own for those."""
+    embed = getattr(embedder, "embed_query", embedder.embed)
+    vector: Matrix = unit_vectors(await embed([text]), Space.of(embedder), 1)[0]
+    return vector
 
 
 def unit_vectors(raw: Any, space: Space, count: int) -> Matrix:

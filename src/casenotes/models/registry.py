@@ -1,24 +1,63 @@
-"""Find an embedder by name."""
+"""Find an embedder by name, or by the label that a store remembers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from casenotes.errors import SettingsError
 from casenotes.models.embed import Embedder
+from casenotes.models.joint import minilm_and_static
+from casenotes.models.minilm import MiniLmEmbedder, minilm_is_installed
 from casenotes.models.static import StaticEmbedder
 
-LOCAL_NAMES = ("local", "static")
+LOCAL = "local"
+BUILT_IN: dict[str, Callable[[], Embedder]] = {
+    "minilm+static": minilm_and_static,
+    "minilm": MiniLmEmbedder,
+    "static": StaticEmbedder,
+}
 
 
-def resolve_embedder(given: str | Embedder | None) -> Embedder:
-    """The embedder of that name, or the object itself; None and `local` mean the built-in one."""
-    if given is None or given in LOCAL_NAMES:
-        return StaticEmbedder()
+def resolve_embedder(given: str | Embedder | None, remembered: str | None = None) -> Embedder:
+    """The embedder of that name, or the object itself.
+
+    None and `local` mean a built-in one: the one that the store remembers, in a new store the best
+    that is installed.
+    """
+    if given is None or given == LOCAL:
+        return (remembered and _built_in_by_label(remembered)) or _best_installed()
     if isinstance(given, str):
-        raise SettingsError(
-            f"embedder {given!r} is unknown; use one of {', '.join(LOCAL_NAMES)}, or pass an object "
-            "with `label`, `dimensions` and `async embed(texts)`"
-        )
+        return _by_name(given)
     missing = [name for name in ("label", "dimensions", "embed") if not hasattr(given, name)]
     if missing:
         raise SettingsError(f"embedder {given!r:.80} has no {', '.join(missing)}")
     return given
+
+
+def embedder_of_label(label: str) -> Embedder | None:
+    """The embedder that made the vectors of a space; None if it was an object of the caller's own."""
+    try:
+        return _built_in_by_label(label) or _by_name(label)
+    except SettingsError:
+        return None
+
+
+def _built_in_by_label(label: str) -> Embedder | None:
+    return next((embedder for make in BUILT_IN.values() if (embedder := make()).label == label), None)
+
+
+def _best_installed() -> Embedder:
+    return BUILT_IN["minilm+static" if minilm_is_installed() else "static"]()
+
+
+def _by_name(name: str) -> Embedder:
+    if name in BUILT_IN:
+        return BUILT_IN[name]()
+    if ":" in name or "/" in name:
+        from casenotes.models.provider import ProviderEmbedder
+
+        return ProviderEmbedder(name)
+    raise SettingsError(
+        f"embedder {name!r} is unknown; use {LOCAL}, {', '.join(BUILT_IN)}, a hosted one such as "
+        "openai:text-embedding-3-small, or pass an object with `label`, `dimensions` and `async embed(texts)`"
+    )

@@ -8,7 +8,6 @@ a network, a key or a GPU; a short text takes about 0.1 ms.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 from collections.abc import Sequence
 from functools import cache
@@ -17,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from casenotes.errors import EmbeddingError, MissingExtra
+from casenotes.errors import EmbeddingError
 from casenotes.models.embed import Matrix
+from casenotes.models.packaged import package_folder
 
 TABLE_FILE = "weights/l2_supercat_256.safetensors"
 TOKENIZER_FILE = "tokenizers/l2_supercat_tokenizer_config.json"
@@ -95,10 +95,5 @@ def _token_table() -> Matrix:
     return numbers.reshape(header["shape"]).astype(np.float32)
 
 
-@cache
 def _data_folder() -> Path:
-    """Where the package lies, found without importing it."""
-    spec = importlib.util.find_spec("wordllama")
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingExtra("the built-in embedder needs the package wordllama; reinstall casenotes")
-    return Path(spec.submodule_search_locations[0])
+    return package_folder("wordllama", "reinstall casenotes")

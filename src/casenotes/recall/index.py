@@ -15,68 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from casenotes.config import SearchSettings
-from casenotes.models.embed import Matrix
 from casenotes.recall.lexical import Floats, LexicalIndex
-from casenotes.recall.rank import RANKERS, Ranked, Signals
+from casenotes.recall.matrix import VectorTable
+from casenotes.recall.rank import RANKERS, Ranked, Signals, Verbosity, is_anything_relevant
 from casenotes.stores.base import Changes, Document, Freshness, VectorRow
 from casenotes.types import HitKind, Scope
 
 ItemKey = tuple[HitKind, str]
 ScopeKey = tuple[str, str | None]
-
-
-class VectorTable:
-    """Rows of one matrix that grows by doubling; a row without vector is zero and matches nothing."""
-
-    def __init__(self, dimensions: int) -> None:
-        self._matrix: Matrix = np.zeros((0, dimensions), dtype=np.float32)
-        self._settled: set[int] = set()
-        self._count = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the matrix."""
-        return int(self._matrix.nbytes)
-
-    @property
-    def row_bytes(self) -> int:
-        """Size of one vector."""
-        return 4 * int(self._matrix.shape[1])
-
-    @property
-    def missing(self) -> int:
-        """How many rows still wait for a vector."""
-        return self._count - len(self._settled)
-
-    def grow(self, count: int) -> None:
-        """Have at least `count` rows."""
-        self._count = count
-        if count > len(self._matrix):
-            larger = np.zeros((max(count, len(self._matrix) * 2, 16), self._matrix.shape[1]), np.float32)
-            larger[: len(self._matrix)] = self._matrix
-            self._matrix = larger
-
-    def fill(self, rows: list[int], vectors: list[bytes]) -> None:
-        """Set those rows."""
-        values = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self._matrix.shape[1])
-        self._matrix[rows] = values
-        self._settled.update(rows)
-
-    def exempt(self, row: int) -> None:
-        """That row will never have a vector: its text is blank."""
-        self._settled.add(row)
-
-    def similarities(self, query: Floats | None) -> Floats:
-        """Cosine of every row with a unit vector."""
-        if query is None:
-            return np.zeros(self._count, dtype=np.float32)
-        return self._matrix[: self._count] @ query
+JUDGED_HITS = 10
+"""Whether anything is relevant is decided on this many of the best hits."""
 
 
 class ScopeIndex:
     """Everything search needs of one scope; safe to use from several threads."""
 
-    def __init__(self, dimensions: int, settings: SearchSettings) -> None:
+    def __init__(self, space_id: int, dimensions: int, settings: SearchSettings) -> None:
+        self.space_id = space_id
         self.freshness = Freshness(0, 0)
         self._settings = settings
         self._ranker = RANKERS[settings.ranker]
@@ -85,6 +40,8 @@ class ScopeIndex:
         self._kinds: list[HitKind] = []
         self._created = array("d")
         self._threads = array("i")
+        self._from_user = array("b")
+        self._verbosity = Verbosity()
         self._thread_numbers: dict[str, int] = {}
         self._lexicon = LexicalIndex()
         self._vectors = VectorTable(dimensions)
@@ -113,6 +70,8 @@ class ScopeIndex:
         with self._lock:
             added = [document for document in changes.documents if self._add(document)]
             self._lexicon.add(self._ranker.terms(document.text) for document in added)
+            for document in added:
+                self._verbosity.count(document.role, len(document.text))
             self._vectors.grow(len(self._ids))
             self._fill(changes.vectors)
             self.freshness = changes.freshness
@@ -127,12 +86,13 @@ class ScopeIndex:
         self._kinds.append(document.kind)
         self._created.append(document.created_at)
         self._threads.append(self._thread_numbers.setdefault(document.thread_id, len(self._thread_numbers)))
+        self._from_user.append(document.role == "user")
         if not document.text.strip():
             self._vectors.exempt(self._rows[key])
         return True
 
     def _fill(self, vectors: Sequence[VectorRow]) -> None:
-        size = self._vectors.row_bytes  # a vector of another size is damaged; `check` reports it
+        size = self._vectors.stored_row_bytes  # a vector of another size is damaged; `check` reports it
         known = [
             (self._rows[v.kind, v.id], v.vector)
             for v in vectors
@@ -149,20 +109,34 @@ class ScopeIndex:
         with self._lock:
             if not self._ids:
                 return []
-            signals = self._signals(text, vector, as_of)
+            terms = self._ranker.terms(text)
+            signals = self._signals(terms, vector, as_of)
             ranked = self._ranker.rank(signals, top_k, now, self._settings)
+            if self._ranker.is_tuned and vector is not None and not self._has_relevant(ranked, terms):
+                return []
             return [(self._kinds[r.position], self._ids[r.position], r) for r in ranked]
 
-    def _signals(self, text: str, vector: Floats | None, as_of: float | None) -> Signals:
+    def _signals(self, terms: Sequence[str], vector: Floats | None, as_of: float | None) -> Signals:
         created: NDArray[np.float64] = np.frombuffer(self._created, dtype=np.float64)
+        centring = self._settings.centring if self._ranker.is_tuned else 0.0
+        cosine, centred = self._vectors.similarities(vector, centring)
         return Signals(
             ids=self._ids,
             created=created,
             threads=np.frombuffer(self._threads, dtype=np.int32),
-            lexical=self._ranker.lexical(self._lexicon, self._ranker.terms(text), self._settings),
-            vector=self._vectors.similarities(vector),
+            lexical=self._ranker.lexical(self._lexicon, terms, self._settings),
+            vector=cosine,
+            centred=centred,
+            from_user=np.frombuffer(self._from_user, dtype=np.bool_),
+            verbosity=self._verbosity.ratio,
             eligible=None if as_of is None else created <= as_of,
         )
+
+    def _has_relevant(self, ranked: Sequence[Ranked], terms: Sequence[str]) -> bool:
+        """Whether one of the best hits has enough in common with the question."""
+        best = ranked[:JUDGED_HITS]
+        coverage = self._lexicon.coverage(terms, [item.position for item in best])
+        return is_anything_relevant([item.scores.vector for item in best], coverage, self._settings)
 
 
 class IndexCache:

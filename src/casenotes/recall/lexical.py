@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 COUNT_BITS = 20
 COUNT_MASK = (1 << COUNT_BITS) - 1
+COVERAGE_DOCUMENTS = 100
+"""Coverage weighs terms as if there were at least so many documents: a few say little about rarity."""
 
 
 class _Vocabulary(dict[str, int]):
@@ -77,9 +79,23 @@ class LexicalIndex:
         if not found:
             return np.zeros(len(self), dtype=np.float32)
         documents, counts = self._unpacked(found)
-        weights = [math.sqrt(n) * self._idf(len(posting)) * (k1 + 1) for posting, n in found]
+        weights = [math.sqrt(n) * _idf(len(posting), len(self)) * (k1 + 1) for posting, n in found]
         scores = counts / (counts + self._length_norms(k1, b)[documents])
         return self._sum(found, weights, documents, scores)
+
+    def coverage(self, terms: Sequence[str], documents: Sequence[int]) -> Floats:
+        """How much of the query stands in each of those documents: from 0 to 1, rare terms count more."""
+        wanted = np.array(documents, dtype=np.int64) << COUNT_BITS
+        covered, total = np.zeros(len(documents)), 0.0
+        for term, repetitions in Counter(terms).items():
+            known = term in self._vocabulary
+            posting = np.frombuffer(self._postings[self._vocabulary[term]] if known else b"", dtype=np.int64)
+            weight = math.sqrt(repetitions) * _idf(len(posting), max(len(self), COVERAGE_DOCUMENTS))
+            total += weight
+            if len(posting):
+                places = np.minimum(np.searchsorted(posting, wanted), len(posting) - 1)
+                covered += weight * (posting[places] >> COUNT_BITS == wanted >> COUNT_BITS)
+        return (covered / (total or 1.0)).astype(np.float32)
 
     def word_counts(self, terms: Sequence[str]) -> Floats:
         """How often the query's words stand in each document, over the root of its word count."""
@@ -111,12 +127,14 @@ class LexicalIndex:
         weighted = scores * np.repeat(weights, [len(posting) for posting, _ in found])
         return np.bincount(documents, weights=weighted, minlength=len(self)).astype(np.float32)
 
-    def _idf(self, containing: int) -> float:
-        return math.log(1 + (len(self) - containing + 0.5) / (containing + 0.5))
-
     def _length_norms(self, k1: float, b: float) -> Floats:
         if self._norms is None or self._norms[:2] != (k1, b):
             lengths = np.frombuffer(self._lengths, dtype=np.float32)
             mean = float(lengths.mean()) or 1.0
             self._norms = (k1, b, (k1 * (1 - b + b * lengths / mean)).astype(np.float32))
         return self._norms[2]
+
+
+def _idf(containing: int, documents: int) -> float:
+    """Inverse document frequency, never negative."""
+    return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))

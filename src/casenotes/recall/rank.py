@@ -1,12 +1,14 @@
 """Order a scope's items by relevance: two rankers, both pure functions of the signals.
 
-`default` adds the two signals, each scaled by its best value, and a share of the best item of
-the same thread; recency only decides between near-equals. `rrf-decay` is reciprocal-rank fusion
-times exponential decay, kept exactly as specified for those who compare.
+`default` adds the two signals, each scaled by its best value, a little for the user's own words and
+a share of the best item of the same thread; recency only decides between near-equals. What each
+part brings is measured in docs/benchmarks.md. `rrf-decay` is reciprocal-rank fusion times
+exponential decay, kept exactly as specified for those who compare.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from casenotes.config import SearchSettings
+from casenotes.config import DEFAULT_LEXICAL_WEIGHT, SearchSettings
 from casenotes.recall.lexical import Floats, LexicalIndex
 from casenotes.recall.words import search_terms
 from casenotes.types import Scores
@@ -30,7 +32,9 @@ PLAIN_WORD = re.compile(r"[a-z0-9]+")
 class Signals:
     """What is known of every item of a scope in view of one query; all of one length.
 
-    `eligible` leaves items out of the result, for example those after an `as_of` time.
+    `centred` is the cosine seen from near the scope's centre. `verbosity` is how many times longer
+    than the user the assistant writes. `eligible` leaves items out of the result, for example those
+    after an `as_of` time.
     """
 
     ids: Sequence[str]
@@ -38,6 +42,9 @@ class Signals:
     threads: NDArray[np.int32]
     lexical: Floats
     vector: Floats
+    centred: Floats
+    from_user: NDArray[np.bool_]
+    verbosity: float = 0.0
     eligible: NDArray[np.bool_] | None = None
 
 
@@ -51,11 +58,37 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Ranker:
-    """How text becomes terms, terms become lexical scores, and signals become an order."""
+    """How text becomes terms, terms become lexical scores, and signals become an order.
+
+    A tuned ranker looks at the centred similarity and may find nothing relevant.
+    """
 
     terms: Callable[[str], list[str]]
     lexical: Callable[[LexicalIndex, Sequence[str], SearchSettings], Floats]
     rank: Callable[[Signals, int, float, SearchSettings], list[Ranked]]
+    is_tuned: bool
+
+
+class Verbosity:
+    """How many times longer than the user the assistant writes, counted message by message."""
+
+    def __init__(self) -> None:
+        self._messages = {"user": 0, "assistant": 0}
+        self._characters = {"user": 0, "assistant": 0}
+
+    def count(self, role: str, characters: int) -> None:
+        """Take one message into account."""
+        if role in self._messages:
+            self._messages[role] += 1
+            self._characters[role] += characters
+
+    @property
+    def ratio(self) -> float:
+        """Mean length of the assistant's messages over that of the user's; 0 if one never spoke."""
+        if not self._characters["user"] or not self._messages["assistant"]:
+            return 0.0
+        mean = {role: self._characters[role] / count for role, count in self._messages.items()}
+        return mean["assistant"] / mean["user"]
 
 
 def recency_factor(age_days: float, half_life_days: float) -> float:
@@ -77,6 +110,7 @@ def rank_default(signals: Signals, top_k: int, now: float, settings: SearchSetti
             signals,
             lexical=np.where(signals.eligible, signals.lexical, np.float32(0)),
             vector=np.where(signals.eligible, signals.vector, np.float32(-1)),
+            centred=np.where(signals.eligible, signals.centred, np.float32(-1)),
         )
     fused = _fuse(signals, settings)
     relevant = (signals.lexical > 0) | (signals.vector >= settings.vector_floor)
@@ -90,13 +124,32 @@ def rank_default(signals: Signals, top_k: int, now: float, settings: SearchSetti
 
 
 def _fuse(signals: Signals, settings: SearchSettings) -> Floats:
-    weight = settings.lexical_weight
-    fused = _scaled(signals.lexical, weight) + _scaled(signals.vector, 1 - weight)
+    weight = DEFAULT_LEXICAL_WEIGHT if settings.lexical_weight is None else settings.lexical_weight
+    fused = _scaled(signals.lexical, weight) + _scaled(signals.centred, 1 - weight)
+    if bonus := settings.user_weight * _share_for_the_user(signals.verbosity):
+        fused += np.float32(bonus) * signals.from_user
     if settings.thread_share and len(fused):
         best = np.zeros(int(signals.threads.max()) + 1, dtype=np.float32)
         np.maximum.at(best, signals.threads, fused)
         fused += settings.thread_share * best[signals.threads]
     return fused
+
+
+def _share_for_the_user(verbosity: float) -> float:
+    """0 where both write alike, 1 where the assistant writes four times as much or more.
+
+    Long answers share words with many questions, while what is asked for is mostly what the user said.
+    Between people nobody is preferred.
+    """
+    return min(1.0, max(0.0, math.log(verbosity) / math.log(4))) if verbosity > 0 else 0.0
+
+
+def is_anything_relevant(cosines: Sequence[float], coverage: Floats, settings: SearchSettings) -> bool:
+    """Whether one of the best hits is near the question in meaning, in words, or in both together."""
+    return any(
+        cosine + float(share) >= settings.relevance_floor
+        for cosine, share in zip(cosines, coverage, strict=True)
+    )
 
 
 def _scaled(scores: Floats, weight: float) -> Floats:
@@ -152,6 +205,12 @@ RANKERS = {
         search_terms,
         lambda index, terms, settings: index.bm25(terms, settings.bm25_k1, settings.bm25_b),
         rank_default,
+        is_tuned=True,
     ),
-    "rrf-decay": Ranker(plain_words, lambda index, terms, _settings: index.word_counts(terms), rank_rrf_decay),
+    "rrf-decay": Ranker(
+        plain_words,
+        lambda index, terms, _settings: index.word_counts(terms),
+        rank_rrf_decay,
+        is_tuned=False,
+    ),
 }

@@ -11,12 +11,13 @@ from casenotes.clock import Clock
 from casenotes.config import SearchSettings
 from casenotes.errors import InvalidScope, UsageError
 from casenotes.events import Events
-from casenotes.models.embed import Embedder, embed_texts
+from casenotes.models.embed import embed_query
 from casenotes.recall.index import IndexCache, ScopeIndex
 from casenotes.recall.lexical import Floats
 from casenotes.recall.rank import Ranked
+from casenotes.recall.space import CurrentSpace, SpaceInUse
 from casenotes.recall.vectors import VectorFiller
-from casenotes.stores.base import Freshness, Store
+from casenotes.stores.base import Changes, Freshness, Store
 from casenotes.types import Hit, HitKind, Message, Scope
 
 INLINE_ITEMS = 16_384
@@ -37,16 +38,14 @@ class Searcher:
     def __init__(
         self,
         store: Store,
-        embedder: Embedder,
-        space_id: int,
+        space: SpaceInUse,
         filler: VectorFiller,
         settings: SearchSettings,
         clock: Clock,
         events: Events,
     ) -> None:
         self._store = store
-        self._embedder = embedder
-        self._space_id = space_id
+        self._space = space
         self._filler = filler
         self._settings = settings
         self._clock = clock
@@ -64,9 +63,18 @@ class Searcher:
             raise UsageError(f"top_k is {top_k!r}; it must be at least 1")
         if not text.strip():
             return []
-        vector = await self._query_vector(scope, text)
-        found = await self.rank(scope, text, vector, top_k, as_of)
+        index, vector = await self._index_and_query(scope, text)
+        found = await self._rank(index, text, vector, top_k, as_of)
         return await self._hits(scope, found)
+
+    async def _index_and_query(self, scope: Scope, text: str) -> tuple[ScopeIndex, Floats | None]:
+        """A fresh index and the query's vector in the same space, should the store be switched meanwhile."""
+        while True:
+            space = self._space.current
+            vector = await self._query_vector(scope, text, space)
+            index = await self._fresh_index(scope)
+            if index.space_id == space.record.id:
+                return index, vector
 
     async def rank(
         self,
@@ -77,28 +85,32 @@ class Searcher:
         as_of: datetime | None = None,
     ) -> list[tuple[HitKind, str, Ranked]]:
         """Freshness check, search and ranking, without embedding the query or reading the hits."""
-        index = await self._fresh_index(scope)
+        return await self._rank(await self._fresh_index(scope), text, vector, top_k, as_of)
+
+    async def _rank(
+        self, index: ScopeIndex, text: str, vector: Floats | None, top_k: int, as_of: datetime | None
+    ) -> list[tuple[HitKind, str, Ranked]]:
         until = as_of.timestamp() if as_of else None
         now = min(self._clock.now().timestamp(), math.inf if until is None else until)
         if len(index) <= INLINE_ITEMS and not index.is_busy:
             return index.search(text, vector, top_k, now, until)
         return await asyncio.to_thread(index.search, text, vector, top_k, now, until)
 
-    async def _query_vector(self, scope: Scope, text: str) -> Floats | None:
+    async def _query_vector(self, scope: Scope, text: str, space: CurrentSpace) -> Floats | None:
         """The query's vector; without one, search goes on by words alone."""
+        if space.embedder is None:
+            return None
         try:
             async with asyncio.timeout(self._settings.deadline_seconds):
-                matrix = await embed_texts(self._embedder, [text])
+                return await embed_query(space.embedder, text)
         except Exception as error:
             self._events.emit("embedding.failed", scope, error=f"{type(error).__name__}: {error}")
             return None
-        vector: Floats = matrix[0]
-        return vector
 
     async def _fresh_index(self, scope: Scope) -> ScopeIndex:
         await self._filler.settle(scope, self._settings.deadline_seconds)
         index = await self._index_at(scope, await self._store.freshness(scope))
-        if index.missing_vectors > self._filler.hopeless(scope) and not self._filler.is_busy(scope):
+        if index.missing_vectors > self._filler.hopeless(scope) and self._filler.is_ready(scope):
             self._filler.schedule_missing(scope)
             if index.missing_vectors <= HEAL_AT_ONCE:
                 await self._filler.settle(scope, self._settings.deadline_seconds)
@@ -123,13 +135,10 @@ class Searcher:
     async def _refresh_now(self, scope: Scope) -> ScopeIndex:
         """Apply what changed, or build anew if there is no index or something was removed."""
         index = self.cache.get(scope)
-        after = index.freshness.change if index else 0
-        changes = await self._store.changes(scope, self._space_id, after)
-        if index and changes.freshness.epoch != index.freshness.epoch:
-            index = None
-            changes = await self._store.changes(scope, self._space_id, 0)
-        if index is None:
-            index = ScopeIndex(self._embedder.dimensions, self._settings)
+        if index is not None:
+            changes = await self._store.changes(scope, index.space_id, index.freshness.change)
+        if index is None or changes.freshness.epoch != index.freshness.epoch:
+            index, changes = await self._anew(scope)
         self.cache.drop(scope)  # should applying fail, the next recall starts from a clean index
         if len(changes.documents) + len(changes.vectors) <= APPLY_AT_ONCE:
             index.apply(changes)
@@ -137,6 +146,16 @@ class Searcher:
             await asyncio.to_thread(index.apply, changes)
         self.cache.put(scope, index)
         return index
+
+    async def _anew(self, scope: Scope) -> tuple[ScopeIndex, Changes]:
+        """An empty index and all there is for it, read in a space that was active while it was read."""
+        while True:
+            space = self._space.current.record
+            changes = await self._store.changes(scope, space.id, 0)
+            await self._space.follow()
+            if self._space.current.record.id == space.id:
+                settings = self._settings.for_embedder(space.model)
+                return ScopeIndex(space.id, space.dimensions, settings), changes
 
     async def close(self) -> None:
         """Wait for refreshes that lost their caller."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from casenotes.errors import BadVector
 from casenotes.events import Events
 from casenotes.models.embed import Embedder, embed_texts
+from casenotes.recall.space import CurrentSpace, SpaceInUse
 from casenotes.stores.base import Store, VectorRow
 from casenotes.types import Message, Scope
 
@@ -23,13 +24,12 @@ MAX_CONCURRENT_EMBEDDINGS = 4
 class VectorFiller:
     """Embeds messages and saves their vectors, in the background or while the caller waits."""
 
-    def __init__(self, store: Store, embedder: Embedder, space_id: int, events: Events) -> None:
+    def __init__(self, store: Store, space: SpaceInUse, events: Events) -> None:
         self._store = store
-        self._embedder = embedder
-        self._space_id = space_id
+        self._space = space
         self._events = events
         self._tasks: dict[asyncio.Task[int], Scope] = {}
-        self._given_up: dict[Scope, set[str]] = {}
+        self._given_up: dict[tuple[int, Scope], set[str]] = {}
         self._places = asyncio.Semaphore(MAX_CONCURRENT_EMBEDDINGS)
 
     def schedule(self, scope: Scope, messages: Sequence[Message]) -> None:
@@ -46,13 +46,17 @@ class VectorFiller:
         self._tasks[task] = scope
         task.add_done_callback(self._tasks.pop)
 
-    def is_busy(self, scope: Scope) -> bool:
-        """Whether background work of a scope is under way."""
-        return any(of.owner == scope.owner for of in self._tasks.values())
+    def is_ready(self, scope: Scope) -> bool:
+        """Whether missing vectors of a scope can be made and nobody is at it yet."""
+        busy = any(of.owner == scope.owner for of in self._tasks.values())
+        return self._space.current.embedder is not None and not busy
 
     def hopeless(self, scope: Scope) -> int:
         """How many texts of a scope turned out to have no usable vector."""
-        return len(self._given_up.get(scope.owner, ()))
+        return len(self._hopeless_ids(scope, self._space.current))
+
+    def _hopeless_ids(self, scope: Scope, space: CurrentSpace) -> set[str]:
+        return self._given_up.setdefault((space.record.id, scope.owner), set())
 
     async def settle(self, scope: Scope | None = None, timeout: float | None = None) -> bool:
         """Wait for the background work of a scope, or of all; False if some is still running."""
@@ -85,9 +89,10 @@ class VectorFiller:
     async def fill_missing(self, scope: Scope) -> int:
         """Embed all messages of a scope that have no vector yet."""
         filled = passed_over = 0
-        while missing := await self._store.unembedded(scope, self._space_id, BATCH, passed_over):
+        space_id = self._space.current.record.id
+        while missing := await self._store.unembedded(scope, space_id, BATCH, passed_over):
             count = await self._fill_batch(scope, missing)
-            if count is None:
+            if count is None or self._space.current.record.id != space_id:
                 break
             filled += count
             passed_over += len(missing) - count
@@ -95,31 +100,24 @@ class VectorFiller:
 
     async def _fill_batch(self, scope: Scope, batch: Sequence[Message]) -> int | None:
         """How many got a vector; blank and unusable texts get none. None if the embedder failed."""
-        wanted = [m for m in batch if m.search_text.strip() and not self._is_given_up(scope, m)]
-        try:
-            rows = await self._vector_rows(wanted)
-            await self._store.put_vectors(scope, self._space_id, rows)
-        except BadVector as error:
-            if len(wanted) > 1:
-                return sum([await self._fill_batch(scope, [message]) or 0 for message in wanted])
-            self._given_up.setdefault(scope.owner, set()).add(str(wanted[0].id))
-            self._report(scope, wanted, error)
-            return 0
-        except Exception as error:
-            self._report(scope, wanted, error)
+        space = self._space.current
+        if space.embedder is None:
             return None
-        return len(rows)
-
-    async def _vector_rows(self, batch: Sequence[Message]) -> list[VectorRow]:
-        async with self._places:
-            matrix = await embed_texts(self._embedder, [message.search_text for message in batch])
-        return [
-            VectorRow("message", str(message.id), vector.astype("<f4", copy=False).tobytes())
-            for message, vector in zip(batch, matrix, strict=True)
-        ]
-
-    def _is_given_up(self, scope: Scope, message: Message) -> bool:
-        return str(message.id) in self._given_up.get(scope.owner, ())
+        hopeless = self._hopeless_ids(scope, space)
+        wanted = [m for m in batch if m.search_text.strip() and m.id not in hopeless]
+        try:
+            async with self._places:
+                made = await make_vectors(space.embedder, wanted)
+            saved = await self._store.put_vectors(scope, space.record.id, made.rows)
+            if made.rows and not saved:  # the messages or the whole space may be gone
+                await self._space.follow()
+        except Exception as failure:
+            self._report(scope, wanted, failure)
+            return None
+        for message, error in made.unusable:
+            hopeless.add(str(message.id))
+            self._report(scope, [message], error)
+        return saved
 
     def _report(self, scope: Scope, batch: Sequence[Message], error: Exception) -> None:
         self._events.emit(
@@ -128,3 +126,28 @@ class VectorFiller:
             error=f"{type(error).__name__}: {error}",
             message_ids=[message.id for message in batch],
         )
+
+
+class MadeVectors(NamedTuple):
+    """Vectors ready to be saved, and messages whose text has no usable one."""
+
+    rows: list[VectorRow]
+    unusable: list[tuple[Message, BadVector]]
+
+
+async def make_vectors(embedder: Embedder, messages: Sequence[Message]) -> MadeVectors:
+    """Embed messages together; where that gives a bad vector, one by one, to find whose it is."""
+    try:
+        matrix = await embed_texts(embedder, [message.search_text for message in messages])
+    except BadVector as error:
+        if len(messages) == 1:
+            return MadeVectors([], [(messages[0], error)])
+        apart = [await make_vectors(embedder, [message]) for message in messages]
+        return MadeVectors(
+            [r for made in apart for r in made.rows], [u for made in apart for u in made.unusable]
+        )
+    rows = [
+        VectorRow("message", str(message.id), vector.astype("<f4", copy=False).tobytes())
+        for message, vector in zip(messages, matrix, strict=True)
+    ]
+    return MadeVectors(rows, [])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
-from casenotes.types import Appended, HitKind, Message, Scope, Thread
+from casenotes.types import Appended, HitKind, Message, Role, Scope, Thread
 
 SpaceKey = tuple[str, int, bool]
 TurnStatus = Literal["open", "success", "failure", "aborted", "abandoned"]
@@ -44,6 +44,7 @@ class Document:
     id: str
     thread_id: str
     created_at: float
+    role: Role
     text: str
 
 
@@ -209,8 +210,8 @@ class Store(Protocol):
         """Forget a space that is not active, with whatever vectors it still has."""
         ...
 
-    async def put_vectors(self, scope: Scope, space_id: int, rows: Sequence[VectorRow]) -> None:
-        """Save vectors of items that exist, in a space that exists; others are passed over."""
+    async def put_vectors(self, scope: Scope, space_id: int, rows: Sequence[VectorRow]) -> int:
+        """Save vectors of items that exist, in a space that exists; says how many, passes over others."""
         ...
 
     async def unembedded(self, scope: Scope, space_id: int, limit: int, offset: int = 0) -> list[Message]:

@@ -63,10 +63,10 @@ def message_from_row(row: Sequence[Any], time: Callable[[Any], datetime]) -> Mes
 
 def document_from_row(row: Sequence[Any], seconds: Callable[[Any], float]) -> Document:
     """What search reads of a message row; `seconds` turns the backend's time into seconds since 1970."""
-    message_id, thread_id, created_at, text, parts = row
+    message_id, thread_id, created_at, role, text, parts = row
     if parts:
-        text = Message("tool", text, parts=decode_parts(parts)).search_text
-    return Document("message", message_id, thread_id, seconds(created_at), text)
+        text = Message(role, text, parts=decode_parts(parts)).search_text
+    return Document("message", message_id, thread_id, seconds(created_at), role, text)
 
 
 def encode_parts(parts: Sequence[Part]) -> str | None:

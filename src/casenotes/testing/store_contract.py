@@ -236,9 +236,11 @@ class StoreContract:
     async def test_a_vector_for_nothing_is_not_kept(self, store: Store) -> None:
         space = await store.claim_space("m", 2, True)
         await store.append(ANN, [said("a")])
-        await store.put_vectors(ANN, space.id, [VectorRow("message", "gone", vector(1, 0))])
-        await store.put_vectors(ANN, space.id, [])
+        rows = [VectorRow("message", name, vector(1, 0)) for name in ("gone", "a", "never")]
+        assert await store.put_vectors(ANN, space.id, rows[:1]) == 0
+        assert await store.put_vectors(ANN, space.id, []) == 0
         assert (await store.changes(ANN, space.id, 0)).vectors == []
+        assert await store.put_vectors(ANN, space.id, rows) == 1
 
     async def test_the_first_space_stays_active(self, store: Store) -> None:
         claims = await asyncio.gather(*(store.claim_space("first", 4, True) for _ in range(5)))

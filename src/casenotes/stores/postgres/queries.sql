@@ -80,7 +80,7 @@ UPDATE casenotes.threads
 SELECT epoch, change FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s
 
 -- name: changed_messages
-SELECT message_id, thread_id, created_at, text, parts FROM casenotes.messages
+SELECT message_id, thread_id, created_at, role, text, parts FROM casenotes.messages
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND change > %(after)s
  ORDER BY change, thread_id, seq
 

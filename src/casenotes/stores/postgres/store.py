@@ -263,10 +263,10 @@ class PostgresStore:
             await connection.execute(self._sql["drop_vectors_of_space"], {"space": space_id})
             await connection.execute(self._sql["drop_space"], {"space": space_id})
 
-    async def put_vectors(self, scope: Scope, space_id: int, rows: Sequence[VectorRow]) -> None:
+    async def put_vectors(self, scope: Scope, space_id: int, rows: Sequence[VectorRow]) -> int:
         """See Store.put_vectors."""
         if not rows:
-            return
+            return 0
         key = scope_key(scope)
         async with self._transaction(scope) as connection:
             common = {
@@ -274,10 +274,12 @@ class PostgresStore:
                 "space": space_id,
                 "change": await self._value(connection, "next_change", key),
             }
-            await connection.cursor().executemany(
+            cursor = connection.cursor()
+            await cursor.executemany(
                 self._sql["put_message_vector"],
                 [{**common, "id": row.id, "vector": _wire_vector(row.vector)} for row in rows],
             )
+            return cursor.rowcount
 
     async def unembedded(self, scope: Scope, space_id: int, limit: int, offset: int = 0) -> list[Message]:
         """See Store.unembedded."""

@@ -77,7 +77,7 @@ UPDATE threads SET title = coalesce(:title, title), metadata = coalesce(:metadat
 SELECT epoch, change FROM scopes WHERE agent_id = :agent AND resource_id = :resource
 
 -- name: all_messages
-SELECT rowid, message_id, thread_id, created_at, text, parts FROM messages
+SELECT rowid, message_id, thread_id, created_at, role, text, parts FROM messages
  WHERE agent_id = :agent AND resource_id = :resource
 
 -- name: changed_threads
@@ -86,7 +86,7 @@ SELECT thread_id FROM threads
 
 -- name: newest_first
 -- Read row by row and left off at the first change number that is known.
-SELECT change, rowid, message_id, thread_id, created_at, text, parts FROM messages
+SELECT change, rowid, message_id, thread_id, created_at, role, text, parts FROM messages
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
  ORDER BY seq DESC
 

@@ -266,21 +266,20 @@ class SqliteStore:
         connection.execute(self._sql["drop_vectors_of_space"], values)
         connection.execute(self._sql["drop_space"], values)
 
-    async def put_vectors(self, scope: Scope, space_id: int, rows: Sequence[VectorRow]) -> None:
+    async def put_vectors(self, scope: Scope, space_id: int, rows: Sequence[VectorRow]) -> int:
         """See Store.put_vectors."""
         if not rows:
-            return
+            return 0
         key = scope_key(scope)
         values = [key | {"space": space_id, "id": row.id, "vector": row.vector} for row in rows]
-        await self._write(lambda connection: self._put_vectors(connection, key, values))
+        return await self._write(lambda connection: self._put_vectors(connection, key, values))
 
     def _put_vectors(
         self, connection: sqlite3.Connection, key: dict[str, str], values: Sequence[dict[str, Any]]
-    ) -> None:
+    ) -> int:
         change = connection.execute(self._sql["next_change"], key).fetchone()[0]
-        connection.executemany(
-            self._sql["put_message_vector"], [value | {"change": change} for value in values]
-        )
+        rows = [value | {"change": change} for value in values]
+        return connection.executemany(self._sql["put_message_vector"], rows).rowcount
 
     async def unembedded(self, scope: Scope, space_id: int, limit: int, offset: int = 0) -> list[Message]:
         """See Store.unembedded."""

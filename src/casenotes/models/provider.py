@@ -1,0 +1,141 @@
+"""Embedders of providers by `provider:model`, through Pydantic AI; imported when one is asked for.
+
+That library speaks to the providers. What is added here: requests of a size every provider takes,
+retries of what may pass, texts cut where the model's window ends, and errors that name the remedy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from casenotes.errors import EmbeddingError, MissingExtra, SettingsError
+
+MAX_TEXTS = 96
+MAX_CHARACTERS = 150_000
+CHARACTERS_A_TOKEN = 3
+ATTEMPTS = 4
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 20.0
+SHORTEST_CUT = 500
+"""A text that a provider refuses is halved, but not below this many characters."""
+
+
+class ProviderEmbedder:
+    """A hosted embedder. Its dimensions are known once it was prepared or has embedded something."""
+
+    def __init__(self, name: str) -> None:
+        self.label = name if ":" in name else name.replace("/", ":", 1)
+        self._dimensions: int | None = None
+        self._max_characters: int | None = None
+        self._model = _model(self.label)
+
+    @property
+    def dimensions(self) -> int:
+        """Length of every vector."""
+        if self._dimensions is None:
+            raise EmbeddingError(f"the dimensions of {self.label!r} are not known yet; prepare it first")
+        return self._dimensions
+
+    async def prepare(self, dimensions: int | None) -> None:
+        """Take the dimensions from a store that knows them, or ask the provider with one short text."""
+        self._dimensions = dimensions or len((await self.embed(["dimensions"]))[0])
+
+    async def embed(self, texts: Sequence[str]) -> list[Sequence[float]]:
+        """Vectors of texts that are kept."""
+        return await self._embed_all(texts, "document")
+
+    async def embed_query(self, texts: Sequence[str]) -> list[Sequence[float]]:
+        """Vectors of questions: some models embed them in another way."""
+        return await self._embed_all(texts, "query")
+
+    async def _embed_all(self, texts: Sequence[str], input_type: str) -> list[Sequence[float]]:
+        limit = await self._characters_that_fit()
+        vectors: list[Sequence[float]] = []
+        for batch in _batches([text[:limit] for text in texts]):
+            vectors += await self._embed_batch(batch, input_type)
+        return vectors
+
+    async def _characters_that_fit(self) -> int:
+        if self._max_characters is None:
+            tokens = await self._model.max_input_tokens()
+            self._max_characters = min(MAX_CHARACTERS, CHARACTERS_A_TOKEN * (tokens or 8_192))
+        return self._max_characters
+
+    async def _embed_batch(self, texts: list[str], input_type: str) -> list[Sequence[float]]:
+        """One request; if it is refused, text by text, and a text that is refused alone is shortened."""
+        from pydantic_ai.exceptions import ModelHTTPError
+
+        try:
+            return await self._request(texts, input_type)
+        except ModelHTTPError as error:
+            too_much = error.status_code in (400, 413, 422)
+            if too_much and len(texts) > 1:
+                return [(await self._embed_batch([text], input_type))[0] for text in texts]
+            if too_much and len(texts[0]) > SHORTEST_CUT:
+                return await self._embed_batch([texts[0][: len(texts[0]) // 2]], input_type)
+            raise self._failed(error) from error
+
+    async def _request(self, texts: list[str], input_type: str) -> list[Sequence[float]]:
+        """One request, repeated with growing pauses while the error may pass."""
+        from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
+
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                result = await self._model.embed(texts, input_type=input_type)
+                return list(result.embeddings)
+            except ModelAPIError as error:
+                if isinstance(error, ModelHTTPError) and not _may_pass(error.status_code):
+                    raise
+                if attempt == ATTEMPTS:
+                    raise self._failed(error) from error
+            await asyncio.sleep(_pause(attempt))
+        raise AssertionError("unreachable")
+
+    def _failed(self, error: Exception) -> EmbeddingError:
+        return EmbeddingError(f"embedder {self.label!r} failed: {type(error).__name__}: {error!s:.300}")
+
+
+def _may_pass(status: int) -> bool:
+    return status in (408, 409, 425, 429) or status >= 500
+
+
+def _pause(attempt: int) -> float:
+    longest: float = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Texts in order, in requests of bounded count and size."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        if batch and (len(batch) == MAX_TEXTS or size + len(text) > MAX_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    if batch:
+        yield batch
+
+
+def _model(name: str) -> Any:
+    provider = name.partition(":")[0]
+    try:
+        from pydantic_ai.embeddings import infer_embedding_model
+        from pydantic_ai.exceptions import UserError
+    except ImportError:
+        raise MissingExtra(
+            f"embedder {name!r} needs Pydantic AI: "
+            f"pip install 'casenotes[models]' 'pydantic-ai-slim[{provider}]'"
+        ) from None
+    try:
+        return infer_embedding_model(name)
+    except ImportError as error:
+        raise MissingExtra(
+            f"embedder {name!r} needs more: pip install 'pydantic-ai-slim[{provider}]' ({error})"
+        ) from None
+    except (UserError, ValueError) as error:  # unknown provider, or no key in the environment
+        raise SettingsError(f"embedder {name!r} cannot be used: {error}") from None

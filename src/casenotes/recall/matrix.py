@@ -1,0 +1,133 @@
+"""The vectors of one scope as a compact table, and the similarity of every row with a query.
+
+A row is kept as 16-bit whole numbers with one scale: half the memory of float32, with an error of
+about a hundred-thousandth in a cosine, and a scan that is faster because it moves half the bytes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from casenotes.models.embed import Matrix
+from casenotes.recall.lexical import Floats
+
+LARGEST = 32_767
+BLOCK_BYTES = 1_000_000
+CENTRE_PRIOR = 10
+"""The centre of a scope counts as if ten more vectors stood at the origin: a few say little about it."""
+
+
+class Similarities(NamedTuple):
+    """Of every row with a query: the cosine, and the cosine seen from near the centre of the scope."""
+
+    cosine: Floats
+    centred: Floats
+
+
+class VectorTable:
+    """Rows that grow by doubling; a row without vector is zero and matches nothing."""
+
+    def __init__(self, dimensions: int) -> None:
+        self._dimensions = dimensions
+        self._rows: NDArray[np.int16] = np.zeros((0, dimensions), dtype=np.int16)
+        self._scales: Floats = np.zeros(0, dtype=np.float32)
+        self._sum = np.zeros(dimensions, dtype=np.float64)
+        self._mean_products: Floats | None = None
+        self._filled: set[int] = set()
+        self._exempt: set[int] = set()
+        self._count = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the rows."""
+        return int(self._rows.nbytes + self._scales.nbytes)
+
+    @property
+    def stored_row_bytes(self) -> int:
+        """Size of one vector as the store keeps it."""
+        return 4 * self._dimensions
+
+    @property
+    def missing(self) -> int:
+        """How many rows still wait for a vector."""
+        return self._count - len(self._filled | self._exempt)
+
+    def grow(self, count: int) -> None:
+        """Have at least `count` rows."""
+        self._count = count
+        self._mean_products = None
+        if count > len(self._rows):
+            room = max(count, len(self._rows) * 2, 16)
+            self._rows = np.concatenate(
+                [self._rows, np.zeros((room - len(self._rows), self._dimensions), np.int16)]
+            )
+            self._scales = np.concatenate([self._scales, np.zeros(room - len(self._scales), np.float32)])
+
+    def fill(self, rows: list[int], vectors: list[bytes]) -> None:
+        """Set those rows."""
+        values = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self._dimensions)
+        known = [row for row in rows if row in self._filled]
+        self._sum += values.sum(axis=0, dtype=np.float64) - self._exact(known).sum(axis=0, dtype=np.float64)
+        self._scales[rows] = np.abs(values).max(axis=1) / LARGEST
+        divisors = np.where(self._scales[rows] > 0, self._scales[rows], 1)
+        self._rows[rows] = np.rint(values / divisors[:, None]).astype(np.int16)
+        self._filled.update(rows)
+        self._mean_products = None
+
+    def _exact(self, rows: list[int]) -> Matrix:
+        return self._rows[rows] * self._scales[rows][:, None]
+
+    def exempt(self, row: int) -> None:
+        """That row will never have a vector: its text is blank."""
+        self._exempt.add(row)
+
+    def similarities(self, query: Floats | None, centring: float) -> Similarities:
+        """Similarity of every row with a unit vector; `centring` is how far the view moves to the centre."""
+        if query is None or not self._count:
+            nothing = np.zeros(self._count, dtype=np.float32)
+            return Similarities(nothing, nothing)
+        mean = (self._sum / (len(self._filled) + CENTRE_PRIOR)).astype(np.float32)
+        if not centring or not mean.any():
+            cosine = self._products(query)
+            return Similarities(cosine, cosine)
+        if self._mean_products is None:
+            cosine, self._mean_products = self._products(np.stack([query, mean], axis=1)).T.copy()
+        else:
+            cosine = self._products(query)
+        weight = np.float32(centring)
+        centred = centred_cosine(cosine, weight * self._mean_products, query, weight * mean)
+        centred[self._scales[: self._count] == 0] = 0
+        return Similarities(cosine, centred)
+
+    def _products(self, columns: Floats) -> Floats:
+        """Every row times one or more columns, in blocks that stay in the processor's cache."""
+        result = np.empty((self._count, *columns.shape[1:]), dtype=np.float32)
+        size = max(1, BLOCK_BYTES // (4 * self._dimensions))
+        block = np.empty((min(size, self._count), self._dimensions), dtype=np.float32)
+        for start in range(0, self._count, size):
+            rows = self._rows[start : min(start + size, self._count)]
+            part = block[: len(rows)]
+            np.copyto(part, rows)
+            np.dot(part, columns, out=result[start : start + len(rows)])
+        products = result.T
+        products *= self._scales[: self._count]
+        return result
+
+
+def centred_cosine(cosine: Floats, centre_products: Floats, query: Floats, centre: Floats) -> Floats:
+    """Cosine of rows and query after both moved away from the centre, from products already known.
+
+    What all messages of a scope have in common says nothing about any of them, and messages that
+    resemble everything are found for every question. Seen from near the centre, both lose their hold.
+    """
+    query_product = float(query @ centre)
+    centre_square = float(centre @ centre)
+    moved_rows = np.sqrt(np.maximum(1 - 2 * centre_products + centre_square, np.float32(1e-6)))
+    moved_query = max(1 - 2 * query_product + centre_square, 1e-6) ** 0.5
+    result: Floats = (cosine - centre_products + (centre_square - query_product)) / (
+        moved_rows * np.float32(moved_query)
+    )
+    return result

@@ -1,0 +1,175 @@
+"""Hosted embedders through the real client library, against a small server on loopback."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from casenotes import Memory, Scope
+from casenotes.errors import EmbeddingError, MissingExtra, SettingsError, SpaceMismatch
+from casenotes.models import provider
+from casenotes.models.embed import embed_texts
+from casenotes.models.provider import ProviderEmbedder
+from casenotes.models.registry import resolve_embedder
+
+NAME = "openai:text-embedding-3-small"
+DIMENSIONS = 12
+Answer = tuple[int, dict[str, Any]]
+
+
+def letters(text: str) -> list[float]:
+    return [1 + text.lower().count(chr(97 + i)) for i in range(DIMENSIONS)]
+
+
+def embeddings(texts: list[str]) -> Answer:
+    data = [{"object": "embedding", "index": i, "embedding": letters(t)} for i, t in enumerate(texts)]
+    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    return 200, {"object": "list", "data": data, "model": "m", "usage": usage}
+
+
+def error(status: int) -> Answer:
+    return status, {"error": {"message": f"answer {status}", "type": "x", "code": None}}
+
+
+class Server:
+    """Answers POST requests and notes how many texts each brought."""
+
+    def __init__(self) -> None:
+        self.requests: list[list[str]] = []
+        self.answer: Callable[[list[str]], Answer] = embeddings
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = int(head.split("content-length: ")[1].split("\r\n")[0])
+        texts = json.loads(await reader.readexactly(length))["input"]
+        self.requests.append(texts)
+        status, body = self.answer(texts)
+        content = json.dumps(body).encode()
+        head = f"HTTP/1.1 {status} -\r\ncontent-type: application/json\r\nretry-after-ms: 1\r\n"
+        writer.write(f"{head}content-length: {len(content)}\r\nconnection: close\r\n\r\n".encode() + content)
+        await writer.drain()
+        writer.close()
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[tuple[Server, str]]:
+    server = Server()
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, limit=2**24)
+    async with listening:
+        port = listening.sockets[0].getsockname()[1]
+        yield server, f"http://127.0.0.1:{port}/v1"
+
+
+@pytest.fixture
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Server]:
+    monkeypatch.setattr(provider, "FIRST_PAUSE_SECONDS", 0.001)
+    async with running() as (server, url):
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key")
+        yield server
+
+
+async def prepared() -> ProviderEmbedder:
+    embedder = ProviderEmbedder(NAME)
+    await embedder.prepare(DIMENSIONS)
+    return embedder
+
+
+async def test_a_store_is_created_and_opened_again_without_asking_for_dimensions(
+    server: Server, store_url: str
+) -> None:
+    scope = Scope("support", "ann", "t1")
+    async with Memory.open(store_url, embedder="openai/text-embedding-3-small") as memory:
+        assert len(server.requests) == 1, "one short text told the dimensions"
+        for text in ("the gale bent the crane", "bread for the bakery"):
+            await memory.append(scope, text)
+        assert (await memory.recall(scope, "gale crane"))[0].content == "the gale bent the crane"
+    asked = len(server.requests)
+    async with Memory.open(store_url, embedder=NAME) as memory:
+        assert len(server.requests) == asked
+        assert [s.model for s in await memory._store.spaces()] == [NAME]
+    with pytest.raises(SpaceMismatch, match=r"text-embedding-3-small \(12 dim.*casenotes reembed"):
+        async with Memory.open(store_url, embedder="static"):
+            pass
+
+
+async def test_many_texts_go_in_requests_of_bounded_size(server: Server) -> None:
+    texts = [f"text {n}" for n in range(200)] + ["long " * 5_000] * 12
+    vectors = await embed_texts(await prepared(), texts)
+    assert vectors.shape == (212, DIMENSIONS)
+    sizes = [len(request) for request in server.requests]
+    assert sum(sizes) == 212
+    assert max(sizes) <= provider.MAX_TEXTS
+    assert max(sum(map(len, request)) for request in server.requests) <= provider.MAX_CHARACTERS
+
+
+async def test_what_may_pass_is_tried_again(server: Server) -> None:
+    answers = iter([error(429), error(503), error(500), error(429)])
+    server.answer = lambda texts: next(answers, None) or embeddings(texts)
+    vectors = await (await prepared()).embed(["hello"])
+    assert list(vectors[0]) == letters("hello")
+    assert len(server.requests) == 5
+
+
+async def test_what_never_passes_ends_with_an_error_that_names_the_embedder(server: Server) -> None:
+    server.answer = lambda texts: error(503)
+    with pytest.raises(EmbeddingError, match=NAME) as raised:
+        await (await prepared()).embed(["hello"])
+    assert "sk-not" not in str(raised.value)
+
+
+async def test_a_wrong_key_is_not_tried_again_and_not_shown(server: Server) -> None:
+    server.answer = lambda texts: error(401)
+    with pytest.raises(EmbeddingError, match="401") as raised:
+        await (await prepared()).embed(["hello"])
+    assert len(server.requests) == 1
+    assert "sk-not" not in str(raised.value)
+
+
+async def test_a_text_that_is_too_long_for_the_provider_is_shortened(server: Server) -> None:
+    server.answer = lambda texts: error(400) if any(len(t) > 2_000 for t in texts) else embeddings(texts)
+    vectors = await (await prepared()).embed(["short", "abc" * 5_000, "also short"])
+    assert [list(v) == letters(t) for v, t in zip(vectors, ["short", "", "also short"], strict=True)] == [
+        True,
+        False,
+        True,
+    ]
+
+
+async def test_failing_while_a_turn_runs_hurts_nobody(server: Server, store_url: str) -> None:
+    scope = Scope("support", "ann", "t1")
+    async with Memory.open(store_url, embedder=NAME) as memory:
+        server.answer = lambda texts: error(401)
+        turn = await memory.begin(scope, "the gale bent the crane")
+        await memory.complete(turn, "Noted.")
+        assert (await memory.recall(scope, "crane"))[0].content == "the gale bent the crane"
+
+
+def test_unknown_providers_and_missing_keys_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(SettingsError, match="'nobody:model' cannot be used: Unknown provider"):
+        resolve_embedder("nobody:model")
+    with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
+        resolve_embedder(NAME)
+
+
+def test_a_provider_that_is_not_installed_is_named() -> None:
+    with pytest.raises(MissingExtra, match=r"pydantic-ai-slim\[cohere\]"):
+        resolve_embedder("cohere:embed-v4.0")
+
+
+def test_without_pydantic_ai_the_error_names_the_extra() -> None:
+    code = (
+        "import sys; sys.modules['pydantic_ai'] = None\n"
+        "from casenotes.models.registry import resolve_embedder\n"
+        "try: resolve_embedder('openai:x')\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.startswith("MissingExtra")
+    assert "casenotes[models]" in output

@@ -41,11 +41,19 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting of the developer's shell reaches a test."""
+def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting of the developer's shell reaches a test, and no cache of theirs is written."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in list(os.environ):
         if name.startswith("CASENOTES_") and name != "CASENOTES_EVAL_DATA":
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def vector_cache(request: pytest.FixtureRequest) -> Path:
+    """A file of vectors that tests on real data share, within a run and between runs."""
+    folder: Path = request.config.cache.mkdir("vectors")
+    return folder / "vectors.db"
 
 
 @pytest.fixture(scope="session")

@@ -190,6 +190,7 @@ def test_doctor_fails_where_there_is_no_store(cli: Cli) -> None:
         (("export", "--json"), 2, "--output"),
         (("nonsense",), 2, "nonsense"),
         (("eval", "retrieval", "--corpus", "c", "--queries", "q"), 2, "cannot read"),
+        (("eval", "compare", "a", "b"), 2, "cannot read"),
     ],
 )
 def test_errors_are_one_clear_sentence(cli: Cli, words: tuple[str, ...], code: int, named: str) -> None:
@@ -268,6 +269,29 @@ def test_eval_retrieval(cli: Cli) -> None:
     assert result["timings"]["recall_ms_median"] > 0
     assert "thread" not in cli.json(*words, "--level", "message")
     assert "recall@10" in cli(*words, "--ranker", "rrf-decay").stdout
+
+
+def test_eval_runs_are_cached_and_compared(cli: Cli) -> None:
+    corpus = cli.write("corpus.jsonl", *GOOD)
+    query = {"id": "q1", "scope": "ann", "query": "what was replaced?", "relevant": ["2"]}
+    queries = cli.write("queries.jsonl", query, {**query, "id": "q2", "query": "loud", "relevant": ["1"]})
+    words = ("eval", "retrieval", "--corpus", corpus, "--queries", queries, "--cache", "vectors.db")
+    first = cli.json(*words)
+    assert first["embedder"] == {"label": "minilm+static:0.6", "texts_embedded": 5}
+    second = cli.json(*words, "--set", "centring=0", "--set", "top_k=3")
+    assert second["embedder"]["texts_embedded"] == 0
+    assert cli.json(*words, "--no-cache")["embedder"]["texts_embedded"] is None
+    for name, run in (("a.json", first), ("b.json", second)):
+        (cli.directory / name).write_text(json.dumps(run))
+    compared = cli.json("eval", "compare", "a.json", "b.json")
+    assert compared["queries"] == 2
+    assert compared["message"]["recall@1"]["difference"] == 0
+    assert "standard error" in cli("eval", "compare", "a.json", "b.json").stdout
+    assert "no search setting 'colour'" in cli(*words, "--set", "colour=1", code=2).stderr
+    assert "'much' is not a number" in cli(*words, "--set", "centring=much", code=2).stderr
+    assert "centring is 7" in cli(*words, "--set", "centring=7", code=2).stderr
+    (cli.directory / "vectors.db").write_bytes(b"not a database at all" * 100)
+    assert "--no-cache" in cli(*words, code=2).stderr
 
 
 @pytest.mark.parametrize("words", [(), ("import",), ("recall",), ("eval", "retrieval"), ("demo",), ("doctor",)])

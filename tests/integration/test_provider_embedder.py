@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from casenotes import Memory, Scope
 from casenotes.errors import EmbeddingError, MissingExtra, SettingsError, SpaceMismatch
+from casenotes.evals.retrieval import evaluate_retrieval, read_queries
 from casenotes.models import provider
 from casenotes.models.embed import embed_texts
 from casenotes.models.provider import ProviderEmbedder
@@ -148,6 +150,15 @@ async def test_failing_while_a_turn_runs_hurts_nobody(server: Server, store_url:
         turn = await memory.begin(scope, "the gale bent the crane")
         await memory.complete(turn, "Noted.")
         assert (await memory.recall(scope, "crane"))[0].content == "the gale bent the crane"
+
+
+async def test_an_evaluation_stops_when_the_embedder_fails(server: Server, tmp_path: Path) -> None:
+    corpus, queries = tmp_path / "corpus.jsonl", tmp_path / "queries.jsonl"
+    corpus.write_text(json.dumps({"id": "1", "scope": "ann", "text": "the gale bent the crane"}))
+    queries.write_text(json.dumps({"id": "1", "scope": "ann", "query": "crane", "relevant": ["1"]}))
+    server.answer = lambda texts: embeddings(texts) if texts == ["dimensions"] else error(401)
+    with pytest.raises(EmbeddingError, match=r"failed during the evaluation.*401"):
+        await evaluate_retrieval(corpus, read_queries(queries), embedder=NAME)
 
 
 def test_unknown_providers_and_missing_keys_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

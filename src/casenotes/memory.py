@@ -34,7 +34,9 @@ from casenotes.types import (
 
 if TYPE_CHECKING:
     from casenotes.models.embed import Embedder
+    from casenotes.recall.reembed import Progress, Reembedded
     from casenotes.recall.search import Searcher
+    from casenotes.recall.space import SpaceInUse
     from casenotes.recall.vectors import VectorFiller
     from casenotes.stores.base import Finding, ScopeSize, Store, StoreStats, TurnStatus
 
@@ -47,6 +49,7 @@ class Memory:
     def __init__(
         self,
         store: Store,
+        space: SpaceInUse,
         searcher: Searcher,
         filler: VectorFiller,
         settings: Settings,
@@ -55,6 +58,7 @@ class Memory:
         count_tokens: TokenCounter,
     ) -> None:
         self._store = store
+        self._space = space
         self._searcher = searcher
         self._filler = filler
         self._settings = settings
@@ -119,7 +123,7 @@ class Memory:
         space = SpaceInUse(store, await open_space(store, embedder), events)
         filler = VectorFiller(store, space, events)
         searcher = Searcher(store, space, filler, settings.search, clock, events)
-        return cls(store, searcher, filler, settings, clock, events, count_tokens or estimate_tokens)
+        return cls(store, space, searcher, filler, settings, clock, events, count_tokens or estimate_tokens)
 
     async def _drain(self) -> None:
         await self._filler.settle(timeout=self._settings.storage.close_timeout_seconds)
@@ -271,6 +275,20 @@ class Memory:
         """Make the vectors that are missing in a scope; says how many."""
         return await self._filler.fill_missing(scope)
 
+    async def reembed(self, embedder: str | Embedder, *, progress: Progress | None = None) -> Reembedded:
+        """Change the embedder of the whole store, for operators; recall works all the while.
+
+        Can be repeated after any failure and goes on where it stopped. `progress` gets the messages
+        done and all there are.
+        """
+        from casenotes.recall.reembed import reembed
+        from casenotes.recall.space import embedder_to_change_to
+
+        target = await embedder_to_change_to(self._store, embedder)
+        result = await reembed(self._store, target, progress or (lambda _done, _total: None))
+        await self._space.take(target)
+        return result
+
     async def scopes(self) -> list[ScopeSize]:
         """All scopes with their sizes; for operators, not for agents."""
         return await self._store.scopes()
@@ -281,7 +299,9 @@ class Memory:
 
     async def check(self) -> list[Finding]:
         """What the store finds out about its own health."""
-        return await self._store.check()
+        from casenotes.recall.reembed import space_finding
+
+        return [*await self._store.check(), space_finding(await self._store.spaces())]
 
 
 def _checked_settings(config: Settings) -> Settings:

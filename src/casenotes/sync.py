@@ -30,6 +30,8 @@ from casenotes.types import (
 )
 
 if TYPE_CHECKING:
+    from casenotes.models.embed import Embedder
+    from casenotes.recall.reembed import Progress, Reembedded
     from casenotes.stores.base import Finding, ScopeSize, StoreStats
 
 T = TypeVar("T")
@@ -132,6 +134,10 @@ class Memory:
     def embed_missing(self, scope: Scope) -> int:
         """See `casenotes.Memory.embed_missing`."""
         return self._run(self._memory.embed_missing(scope))
+
+    def reembed(self, embedder: str | Embedder, *, progress: Progress | None = None) -> Reembedded:
+        """See `casenotes.Memory.reembed`; progress is told in the thread of the private loop."""
+        return self._run(self._memory.reembed(embedder, progress=progress))
 
     def scopes(self) -> list[ScopeSize]:
         """See `casenotes.Memory.scopes`."""

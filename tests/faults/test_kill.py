@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import subprocess
 import sys
@@ -61,13 +62,16 @@ def test_a_killed_import_is_finished_by_repeating_it(sqlite_url: str, tmp_path: 
     )
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     command = [sys.executable, "-m", "casenotes", "import", str(path), "--db", sqlite_url, "--json"]
+    environment = {**os.environ, "CASENOTES_EMBEDDER_MODEL": "static"}
     partial = 0
     for wait in (0.5, 0.8, 1.1):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
         time.sleep(wait)
         process.kill()
         partial += process.wait() != 0
-    summary = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    summary = json.loads(
+        subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    )
     assert partial
     assert summary["added"] + summary["known"] == 6_000
 

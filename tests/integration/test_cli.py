@@ -298,3 +298,17 @@ def test_eval_runs_are_cached_and_compared(cli: Cli) -> None:
 def test_help_is_worth_reading(cli: Cli, words: tuple[str, ...]) -> None:
     assert "Usage: " in cli(*words, "--help").stdout
     assert cli("--version").stdout.startswith("casenotes ")
+
+
+def test_reembed(cli: Cli) -> None:
+    cli("import", cli.write("a.jsonl", *GOOD), "--db", "sqlite:///s.db")
+    db = ("--db", "sqlite:///s.db")
+    assert cli.json("reembed", "static", "--dry-run", *db)["messages"] == 3
+    result = cli.json("reembed", "static", *db)
+    assert (result["from"], result["to"]) == ("minilm+static:0.6", "static:l2-supercat")
+    assert (result["embedded"], result["removed"]) == (3, 3)
+    assert cli.json("recall", "loud fan", "--resource", "ann", *db)["hits"][0]["scores"]["vector"] > 0
+    again = cli("reembed", "static", *db).stdout
+    assert "0 vectors made, 0 old ones removed" in again
+    assert "no store at" in cli("reembed", "--db", "sqlite:///nowhere.db", code=1).stderr
+    assert "'gpt' is unknown" in cli("reembed", "gpt", *db, code=2).stderr

@@ -34,11 +34,12 @@ def open_memory(db: str | None, *, create: bool = False) -> AbstractAsyncContext
     """The memory that `--db` names; only commands that write may create it."""
     url = db or Environment.read().database_url
     if not create:
-        _check_exists(url)
+        check_exists(url)
     return Memory.open(url)
 
 
-def _check_exists(url: str) -> None:
+def check_exists(url: str) -> None:
+    """Raise if that names a file that is not there; a server answers for itself."""
     if url.startswith("sqlite:"):
         from casenotes.stores.sqlite.connect import path_of
 

@@ -49,6 +49,11 @@ class Space:
         """The space of an embedder; Casenotes scales all vectors to length one."""
         return cls(embedder.label, embedder.dimensions)
 
+    @property
+    def key(self) -> tuple[str, int, bool]:
+        """The same as a plain value, as stores keep it."""
+        return self.model, self.dimensions, self.normalised
+
     def __str__(self) -> str:
         return f"{self.model} ({self.dimensions} dimensions)"
 

@@ -36,10 +36,15 @@ class SpaceInUse:
         record = active_space(await self._store.spaces())
         if record is None or record.id == self.current.record.id:
             return
-        self.use(CurrentSpace(record, await _embedder_for(record)))
+        self._use(CurrentSpace(record, await _embedder_for(record)))
 
-    def use(self, current: CurrentSpace) -> None:
-        """Go on with that space."""
+    async def take(self, embedder: Embedder) -> None:
+        """Go on with that embedder if its space is the active one."""
+        record = active_space(await self._store.spaces())
+        if record is not None and record.key == Space.of(embedder).key:
+            self._use(CurrentSpace(record, embedder))
+
+    def _use(self, current: CurrentSpace) -> None:
         self.current = current
         by_words_alone = current.embedder is None
         self._events.emit("space.switched", model=current.record.model, by_words_alone=by_words_alone)
@@ -58,8 +63,8 @@ async def open_space(store: Store, given: str | Embedder | None) -> CurrentSpace
     active = active_space(await store.spaces())
     embedder = await prepared(resolve_embedder(given, active.model if active else None), active)
     wanted = Space.of(embedder)
-    record = await store.claim_space(wanted.model, wanted.dimensions, wanted.normalised)
-    if record.key != (wanted.model, wanted.dimensions, wanted.normalised):
+    record = await store.claim_space(*wanted.key)
+    if record.key != wanted.key:
         held = Space(record.model, record.dimensions, record.normalised)
         raise SpaceMismatch(
             f"{store.location} holds vectors of {held}, but the embedder is {wanted}; open it with the "
@@ -67,6 +72,13 @@ async def open_space(store: Store, given: str | Embedder | None) -> CurrentSpace
             f"`casenotes reembed` or Memory.reembed"
         )
     return CurrentSpace(record, embedder)
+
+
+async def embedder_to_change_to(store: Store, given: str | Embedder) -> Embedder:
+    """An embedder ready for use; `local` is the best that is installed, whatever the store remembers."""
+    embedder = resolve_embedder(given)
+    known = [space for space in await store.spaces() if space.model == embedder.label]
+    return await prepared(embedder, known[0] if known else None)
 
 
 async def prepared(embedder: Embedder, known: SpaceRecord | None) -> Embedder:

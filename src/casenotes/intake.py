@@ -14,6 +14,7 @@ from casenotes.errors import InvalidMessage
 from casenotes.types import Message, Part, Role, ToolCall, ToolResult, id_problem, text_problem
 
 MAX_THREAD_CHARACTERS = 10_000
+MAX_NESTING = 100
 Input = str | Message | Sequence[Message]
 
 
@@ -113,22 +114,27 @@ def _json_size(name: str, value: object) -> int:
         encoded = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidMessage(f"{name} cannot be written as JSON: {error}") from None
-    for text in _strings(value):
+    for text in _strings(name, value):
         if problem := text_problem(text):
             raise InvalidMessage(f"{name} {problem}")
     return len(encoded)
 
 
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _strings(key)
-            yield from _strings(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _strings(item)
+def _strings(name: str, value: object) -> Iterator[str]:
+    """Every text inside, level by level: what is nested deeper could be written but not read back."""
+    level = [value]
+    for _ in range(MAX_NESTING):
+        yield from (item for item in level if isinstance(item, str))
+        level = [child for item in level for child in _children(item)]
+        if not level:
+            return
+    raise InvalidMessage(f"{name} is nested deeper than {MAX_NESTING} levels")
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return (*value.keys(), *value.values())
+    return value if isinstance(value, (list, tuple)) else ()
 
 
 def _utc(time: datetime) -> datetime:

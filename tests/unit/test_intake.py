@@ -83,5 +83,15 @@ def test_titles_and_metadata_of_threads_are_checked(title: object, metadata: obj
     check_thread("Webhook 401", {"ticket": 7})
 
 
+@pytest.mark.parametrize("depth", [101, 900, 990, 100_000])
+def test_what_is_nested_too_deeply_to_be_read_back_is_refused(depth: int) -> None:
+    nested: dict[str, object] = {}
+    for _ in range(depth):
+        nested = {"a": nested}
+    with pytest.raises(InvalidMessage, match=r"nested deeper than 100 levels|cannot be written as JSON"):
+        check_message(Message("user", "x", metadata=nested), 1_000_000)
+    check_message(Message("user", "x", metadata={"a": [[["fine"]]]}), 100)
+
+
 def test_backslash_u0000_as_plain_text_is_fine() -> None:
     check_message(Message("user", r"\u0000", metadata={"pattern": r"\u0000"}), 100)

@@ -23,7 +23,7 @@ from casenotes import Memory
 from casenotes.models.embed import embed_texts
 from casenotes.models.static import StaticEmbedder
 from casenotes.transfer.importing import import_file
-from casenotes.transfer.jsonl import ReadOptions
+from casenotes.transfer.lines import ReadOptions
 
 
 def chosen_file(given: Path | None, directory: Path) -> Path:

@@ -14,7 +14,7 @@ import pytest
 from casenotes import Memory, Scope
 from casenotes.testing import FrozenClock
 from casenotes.transfer.importing import import_file
-from casenotes.transfer.jsonl import ReadOptions
+from casenotes.transfer.lines import ReadOptions
 
 NOW = datetime(2026, 11, 2, tzinfo=UTC)
 RANDOM_QUERIES = 250

@@ -7,8 +7,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from casenotes.transfer import jsonl
-from casenotes.transfer.jsonl import Line, MessageLine, ReadOptions, RefusedLine, read_lines
+from casenotes.transfer import values
+from casenotes.transfer.jsonl import read_lines
+from casenotes.transfer.lines import Line, MessageLine, ReadOptions, RefusedLine
+from casenotes.transfer.source import open_documents
 
 NOW = datetime(2026, 11, 2, 9, tzinfo=UTC)
 OPTIONS = ReadOptions("agent", None, "file", UTC, NOW)
@@ -18,7 +20,8 @@ def read(tmp_path: Path, *lines: object, options: ReadOptions = OPTIONS) -> list
     path = tmp_path / "in.jsonl"
     encoded = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
     path.write_bytes(b"\n".join(encoded) + b"\n")
-    return [line for line, _position in read_lines(path, options)]
+    with open_documents(path) as documents:
+        return [line for line, _position in read_lines(values.read_values(documents), options)]
 
 
 def only(tmp_path: Path, **fields: object) -> MessageLine:
@@ -123,7 +126,7 @@ def test_a_byte_order_mark_and_blank_lines_are_passed_over(tmp_path: Path) -> No
 def test_a_line_beyond_the_limit_is_refused_and_the_next_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonl, "MAX_LINE_BYTES", 100)
+    monkeypatch.setattr(values, "MAX_LINE_BYTES", 100)
     huge, fine = read(tmp_path, {"scope": "s", "text": "x" * 1_000}, {"scope": "s", "text": "y"})
     assert isinstance(huge, RefusedLine)
     assert fine.message.text == "y"

@@ -18,7 +18,7 @@ from casenotes.cli.search import print_hits
 from casenotes.clock import FrozenClock
 from casenotes.memory import Memory
 from casenotes.transfer.importing import import_file
-from casenotes.transfer.jsonl import ReadOptions
+from casenotes.transfer.lines import ReadOptions
 from casenotes.types import Hit, Scope
 
 AGENT = "harbour-support"

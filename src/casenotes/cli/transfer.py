@@ -20,10 +20,13 @@ from casenotes.config import DEFAULT_AGENT
 from casenotes.errors import UsageError
 from casenotes.stores.sqlite.connect import path_of
 from casenotes.transfer.exporting import export_lines
-from casenotes.transfer.importing import ImportSummary, file_size, import_file
-from casenotes.transfer.jsonl import ReadOptions
+from casenotes.transfer.formats.detect import AUTO, CHOICES, check_format
+from casenotes.transfer.importing import ImportSummary, import_file
+from casenotes.transfer.lines import ReadOptions, RefusedLine
+from casenotes.transfer.source import file_size
 
 SHOWN_REFUSALS = 20
+SHOWN_KINDS = 20
 
 
 def register(app: typer.Typer) -> None:
@@ -33,22 +36,29 @@ def register(app: typer.Typer) -> None:
 
 
 def import_command(
-    file: Annotated[Path, typer.Argument(help="A JSONL file, one message a line.")],
+    file: Annotated[Path, typer.Argument(help="A JSONL file, a data export, or messages as JSON.")],
     db: Db = None,
     agent: Agent = DEFAULT_AGENT,
-    resource: Annotated[str | None, typer.Option(help="The resource of lines that have no 'scope'.")] = None,
+    resource: Annotated[
+        str | None,
+        typer.Option(help="Whose conversations they are, where the file does not say.", metavar="ID"),
+    ] = None,
+    format: Annotated[
+        str, typer.Option(help=f"The file's format: {', '.join(CHOICES)}.", metavar="NAME")
+    ] = AUTO,
     timezone: Annotated[str, typer.Option(help="Zone of times that have none.")] = "UTC",
     json: Json = False,
 ) -> None:
-    """Import conversations from a JSONL file.
+    """Import conversations: our own JSONL, or what other tools write.
 
-    Each line is an object with the fields id, scope (the resource), thread, role, time and text;
-    only text is required. Importing a file again adds nothing; a killed import can be repeated.
-    Lines that cannot be used are listed with their number, and the exit code is then 1.
+    In JSONL each line is an object with the fields id, scope (the resource), thread, role, time and
+    text; only text is required. The other formats do not say whose conversations they are, so they
+    need --resource. Importing a file again adds nothing; a killed import can be repeated. What cannot
+    be used is listed with its place in the file, and the exit code is then 1.
     """
     options = ReadOptions(agent, resource, file.stem, parse_timezone(timezone), datetime.now(UTC))
     started = time.perf_counter()
-    summary, location = asyncio.run(_import(file, db, options, show_progress=not json))
+    summary, location = asyncio.run(_import(file, db, options, format, show_progress=not json))
     seconds = time.perf_counter() - started
     if json:
         print_json(_summary_json(summary, seconds))
@@ -59,9 +69,10 @@ def import_command(
 
 
 async def _import(
-    file: Path, db: str | None, options: ReadOptions, show_progress: bool
+    file: Path, db: str | None, options: ReadOptions, format: str, show_progress: bool
 ) -> tuple[ImportSummary, str]:
     size = file_size(file)
+    check_format(file, format, options)
     with progress_bar(show_progress) as bar:
         task = bar.add_task(f"importing {file.name}", total=size) if bar else None
 
@@ -70,20 +81,31 @@ async def _import(
                 bar.update(task, completed=done)
 
         async with open_memory(db, create=True) as memory:
-            return await import_file(memory, file, options, show), memory.location
+            return await import_file(memory, file, options, show, format), memory.location
 
 
 def _summary_json(summary: ImportSummary, seconds: float) -> dict[str, Any]:
     return {
+        "format": summary.format,
         "added": summary.added,
         "known": summary.known,
         "threads": len(summary.threads),
         "vectors": summary.vectors,
         "assumed_times": summary.assumed_times,
         "replaced_roles": dict(summary.replaced_roles),
-        "refused": [{"line": line.number, "reason": line.reason} for line in summary.refused],
+        "left_out": dict(summary.left_out),
+        "refused": [_refusal_json(summary.format, line) for line in summary.refused],
         "seconds": seconds,
     }
+
+
+def _refusal_json(format: str, line: RefusedLine) -> dict[str, Any]:
+    place = {_entry(format): line.number, "message": line.message_number}
+    return {**{name: value for name, value in place.items() if value is not None}, "reason": line.reason}
+
+
+def _entry(format: str) -> str:
+    return "line" if format == "jsonl" else "entry"
 
 
 def _print_summary(summary: ImportSummary, location: str, seconds: float) -> None:
@@ -98,14 +120,22 @@ def _print_summary(summary: ImportSummary, location: str, seconds: float) -> Non
         console.print(f"{count} with role {safe(role)!r} are stored as 'user'.", markup=False)
     if summary.assumed_times:
         console.print(f"{summary.assumed_times} had no time and got the time of the import.")
+    if summary.left_out:
+        kinds = ", ".join(
+            f"{safe(what)} ({count})" for what, count in summary.left_out.most_common(SHOWN_KINDS)
+        )
+        console.print(f"Left out: {kinds}.", markup=False)
     if summary.refused:
         _print_refusals(summary)
 
 
 def _print_refusals(summary: ImportSummary) -> None:
-    errors.print(f"{len(summary.refused)} lines were refused:", style="yellow")
+    entry = _entry(summary.format)
+    unit = "lines" if entry == "line" else "entries or messages"
+    errors.print(f"{len(summary.refused)} {unit} were refused:", style="yellow")
     for line in summary.refused[:SHOWN_REFUSALS]:
-        errors.print(f"  line {line.number}: {safe(line.reason)}", markup=False)
+        message = f", message {line.message_number}" if line.message_number else ""
+        errors.print(f"  {entry} {line.number}{message}: {safe(line.reason)}", markup=False)
     if len(summary.refused) > SHOWN_REFUSALS:
         errors.print(f"  … and {len(summary.refused) - SHOWN_REFUSALS} more; --json lists all")
 

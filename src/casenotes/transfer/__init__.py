@@ -1,1 +1,1 @@
-"""Move conversations in and out: the JSONL format, import and export."""
+"""Move conversations in and out: our own JSONL, the formats of others, import and export."""

@@ -1,4 +1,4 @@
-"""Import a JSONL file: in batches, in file order, resumable because messages are saved by id."""
+"""Import a file of conversations: in batches, in file order, resumable because messages are saved by id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pathlib import Path
 
 from casenotes.errors import CasenotesError, MessageConflict, UsageError
 from casenotes.memory import Memory
-from casenotes.transfer.jsonl import MessageLine, ReadOptions, RefusedLine, ThreadLine, read_lines
+from casenotes.transfer.formats.detect import AUTO, choose_format
+from casenotes.transfer.lines import LeftOutLine, Line, MessageLine, Place, ReadOptions, RefusedLine, ThreadLine
+from casenotes.transfer.source import file_size, open_documents
+from casenotes.transfer.values import read_values
 from casenotes.types import Message, Scope
 
 BATCH_LINES = 1_000
@@ -27,8 +30,10 @@ class ImportSummary:
     known: int = 0
     vectors: int = 0
     assumed_times: int = 0
+    format: str = ""
     threads: set[Scope] = field(default_factory=set)
     replaced_roles: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
     refused: list[RefusedLine] = field(default_factory=list)
 
     def count(self, line: MessageLine, is_new: bool) -> None:
@@ -42,13 +47,17 @@ class ImportSummary:
         if line.replaced_role:
             self.replaced_roles[line.replaced_role] += 1
 
-    def refuse(self, number: int, error: CasenotesError) -> None:
+    def refuse(self, place: Place, error: CasenotesError) -> None:
         """Note a line that could not be used."""
-        self.refused.append(RefusedLine(number, str(error)))
+        self.refused.append(RefusedLine(place.number, str(error), place.message))
 
 
 async def import_file(
-    memory: Memory, path: Path, options: ReadOptions, progress: Progress = lambda _bytes: None
+    memory: Memory,
+    path: Path,
+    options: ReadOptions,
+    progress: Progress = lambda _bytes: None,
+    format: str = AUTO,
 ) -> ImportSummary:
     """Read a file into the memory; `progress` gets the bytes read so far.
 
@@ -56,15 +65,30 @@ async def import_file(
     the same call picks up where it stopped.
     """
     total_bytes = file_size(path)
-    summary = ImportSummary()
+    with open_documents(path) as documents:
+        unpacked_bytes = sum(document.size for document in documents) or 1
+        chosen = choose_format(documents, path, format, options)
+        lines = chosen.read(read_values(documents), options)
+        summary = ImportSummary(format=chosen.name)
+        await _save(memory, lines, summary, lambda done: progress(total_bytes * done // unpacked_bytes))
+    progress(total_bytes)
+    summary.refused.sort(key=lambda refused: (refused.number, refused.message_number or 0))
+    return summary
+
+
+async def _save(
+    memory: Memory, lines: Iterable[tuple[Line, int]], summary: ImportSummary, progress: Progress
+) -> None:
     batch: list[MessageLine] = []
     saved_up_to = 0
     threads: list[ThreadLine] = []
-    for line, position in read_lines(path, options):
+    for line, position in lines:
         if isinstance(line, MessageLine):
             batch.append(line)
         elif isinstance(line, ThreadLine):
             threads.append(line)
+        elif isinstance(line, LeftOutLine):
+            summary.left_out[line.what] += line.count
         else:
             summary.refused.append(line)
         if len(batch) >= BATCH_LINES or position - saved_up_to >= BATCH_BYTES:
@@ -74,18 +98,6 @@ async def import_file(
     await _save_batch(memory, batch, summary)
     await _save_threads(memory, threads, summary)
     await _finish_vectors(memory, summary)
-    progress(total_bytes)
-    summary.refused.sort(key=lambda refused: refused.number)
-    return summary
-
-
-def file_size(path: Path) -> int:
-    """The size of a file that can be read; UsageError if it cannot."""
-    try:
-        with path.open("rb") as file:
-            return file.seek(0, 2)
-    except OSError as error:
-        raise UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
 async def _save_batch(memory: Memory, batch: Sequence[MessageLine], summary: ImportSummary) -> None:
@@ -112,7 +124,7 @@ async def _save_lines(
         result = await memory.append(scope, [line.message for line in lines], embed=False)
     except (UsageError, MessageConflict) as error:
         if len(lines) == 1:
-            summary.refuse(lines[0].number, error)
+            summary.refuse(lines[0].place, error)
             return scope, []
         kept = [await _save_lines(memory, scope, [line], summary) for line in lines]
         return scope, [message for _, messages in kept for message in messages]
@@ -136,7 +148,7 @@ async def _save_threads(memory: Memory, lines: Sequence[ThreadLine], summary: Im
         try:
             await memory.update_thread(line.scope, title=line.title, metadata=line.metadata)
         except UsageError as error:
-            summary.refuse(line.number, error)
+            summary.refuse(line.place, error)
 
 
 async def _finish_vectors(memory: Memory, summary: ImportSummary) -> None:

@@ -1,0 +1,1 @@
+"""How others write conversations down: one file a format, and what they have in common."""

@@ -1,0 +1,77 @@
+"""What others export, through the command line: import, import again, recall, summaries, errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_cli import Cli
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+QUESTIONS = [
+    ("openai.json", "which limit switch is stuck?", "F-117 limit switch of the boom is stuck", 5),
+    ("openai_legacy.json", "how many loaves?", '{"loaves": 84}', 4),
+    ("openai_responses.json", "oven celsius", '{"celsius": 231}', 4),
+]
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "question", "answer", "messages"), QUESTIONS)
+def test_tool_results_are_found_and_importing_again_adds_nothing(
+    cli: Cli, name: str, question: str, answer: str, messages: int
+) -> None:
+    words = ("import", str(FIXTURES / name), "--resource", "quay", "--agent", "clerk")
+    first, again = cli.json(*words), cli.json(*words)
+    assert (first["added"], first["known"], first["refused"]) == (messages, 0, [])
+    assert (again["added"], again["known"], again["refused"]) == (0, messages, [])
+    assert first["left_out"] == again["left_out"]
+    hits = cli.json("recall", question, "--resource", "quay", "--agent", "clerk")["hits"]
+    assert answer in [hit["content"] for hit in hits]
+
+
+def test_bad_messages_are_listed_by_place_and_the_rest_is_imported(cli: Cli) -> None:
+    good = {"role": "user", "content": "The proofing room is cold"}
+    nested: dict[str, Any] = {}
+    for _ in range(300):
+        nested = {"a": nested}
+    bad = [
+        {"role": "user", "content": "nul\x00byte"},
+        {"role": "user", "content": "lone \ud800 surrogate"},
+        {"role": "user", "content": "x" * 1_500_000},
+        {"role": "assistant", "tool_calls": [{"id": "c", "name": "f", "arguments": nested}]},
+        {"role": "user", "content": 5},
+    ]
+    name = cli.write("chats.json", [{"messages": [good, *bad]}, 5, {"messages": [good]}])
+    summary = cli.json("import", name, "--resource", "bakery", code=1)
+    assert summary["added"] == 2
+    places = [(row["entry"], row.get("message")) for row in summary["refused"]]
+    assert places == [(1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (2, None)]
+    for row, named in zip(
+        summary["refused"], ("NUL", "surrogate", "1500000", "nested", "content"), strict=False
+    ):
+        assert named in row["reason"]
+    shown = cli("import", name, "--resource", "bakery", code=1).stderr
+    assert "6 entries or messages were refused" in shown
+    assert "entry 1, message 2: " in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("openai.json",), "add --resource ID"),
+        (("openai.json", "--resource", "r", "--format", "jsonl"), "use --format openai"),
+        (("openai.json", "--resource", "r", "--format", "xml"), "choose one of auto, jsonl, openai"),
+        (("notes.txt", "--resource", "r"), "is not understood"),
+    ],
+)
+def test_errors_are_one_clear_sentence(cli: Cli, words: tuple[str, ...], named: str) -> None:
+    (cli.directory / "openai.json").write_bytes((FIXTURES / "openai.json").read_bytes())
+    (cli.directory / "notes.txt").write_text("Rye, flour and salt")
+    result = cli("import", *words, code=2)
+    assert named in " ".join(result.stderr.split())
+    assert not list(cli.directory.glob("*.db"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ QUESTIONS = [
     ("openai.json", "which limit switch is stuck?", "F-117 limit switch of the boom is stuck", 5),
     ("openai_legacy.json", "how many loaves?", '{"loaves": 84}', 4),
     ("openai_responses.json", "oven celsius", '{"celsius": 231}', 4),
+    ("chatgpt.json", "when is high water?", "High water at 05:12", 7),
 ]
 
 
@@ -32,6 +34,18 @@ def test_tool_results_are_found_and_importing_again_adds_nothing(
     assert first["left_out"] == again["left_out"]
     hits = cli.json("recall", question, "--resource", "quay", "--agent", "clerk")["hits"]
     assert answer in [hit["content"] for hit in hits]
+
+
+def test_the_summary_says_what_was_left_out(cli: Cli) -> None:
+    words = ("import", str(FIXTURES / "chatgpt.json"), "--resource", "quay")
+    shown = cli(*words).stdout
+    assert "Imported 7 messages in 2 threads" in shown
+    assert "Left out: hidden messages (2)" in shown
+    summary = cli.json(*words)
+    assert summary["format"] == "chatgpt"
+    assert summary["left_out"]["messages of other branches"] == 1
+    titles = [json.loads(line).get("title") for line in cli("export").stdout.splitlines()]
+    assert titles.count("Boom angle of crane 4") == 1
 
 
 def test_bad_messages_are_listed_by_place_and_the_rest_is_imported(cli: Cli) -> None:

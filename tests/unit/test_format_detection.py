@@ -21,6 +21,7 @@ EXPECTED = {
     "openai_legacy.json": "openai",
     "openai_responses.json": "openai",
     "openai_conversations.jsonl": "openai",
+    "chatgpt.json": "chatgpt",
 }
 KEYS = [
     *("role", "content", "messages", "tool_calls", "function", "arguments", "name", "id", "type", "text"),

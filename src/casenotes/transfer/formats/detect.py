@@ -8,16 +8,16 @@ from pathlib import Path
 
 from casenotes.errors import UsageError
 from casenotes.transfer import jsonl
-from casenotes.transfer.formats import openai
+from casenotes.transfer.formats import chatgpt, openai
 from casenotes.transfer.lines import Format, ReadOptions, Unreadable, Value
 from casenotes.transfer.source import Document, open_documents
 from casenotes.transfer.values import read_values
 
 AUTO = "auto"
 SAMPLED_ENTRIES = 20
-FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in (jsonl, openai)}
+FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in (jsonl, openai, chatgpt)}
 CHOICES = (AUTO, *FORMATS)
-MOST_TELLING_FIRST = ("openai", "jsonl")
+MOST_TELLING_FIRST = ("chatgpt", "openai", "jsonl")
 
 
 def check_format(path: Path, wanted: str, options: ReadOptions) -> None:

@@ -15,6 +15,7 @@ QUESTIONS = [
     ("openai_legacy.json", "how many loaves?", '{"loaves": 84}', 4),
     ("openai_responses.json", "oven celsius", '{"celsius": 231}', 4),
     ("chatgpt.json", "when is high water?", "High water at 05:12", 7),
+    ("claude.json", "which oven is being repaired?", "oven 2 is being repaired", 6),
 ]
 
 
@@ -46,6 +47,13 @@ def test_the_summary_says_what_was_left_out(cli: Cli) -> None:
     assert summary["left_out"]["messages of other branches"] == 1
     titles = [json.loads(line).get("title") for line in cli("export").stdout.splitlines()]
     assert titles.count("Boom angle of crane 4") == 1
+
+
+def test_what_was_imported_survives_export_and_import(cli: Cli) -> None:
+    cli("import", str(FIXTURES / "claude.json"), "--resource", "bakery")
+    cli("export", "-o", "out.jsonl")
+    assert cli.json("import", "out.jsonl", "--db", "sqlite:///copy.db")["format"] == "jsonl"
+    assert cli("export", "--db", "sqlite:///copy.db").stdout == (cli.directory / "out.jsonl").read_text()
 
 
 def test_bad_messages_are_listed_by_place_and_the_rest_is_imported(cli: Cli) -> None:

@@ -22,6 +22,7 @@ EXPECTED = {
     "openai_responses.json": "openai",
     "openai_conversations.jsonl": "openai",
     "chatgpt.json": "chatgpt",
+    "claude.json": "claude",
 }
 KEYS = [
     *("role", "content", "messages", "tool_calls", "function", "arguments", "name", "id", "type", "text"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,15 @@ def test_what_was_imported_survives_export_and_import(cli: Cli) -> None:
     assert cli("export", "--db", "sqlite:///copy.db").stdout == (cli.directory / "out.jsonl").read_text()
 
 
+def test_a_zip_is_imported_as_it_was_downloaded(cli: Cli) -> None:
+    with zipfile.ZipFile(cli.directory / "export.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(FIXTURES / "claude.json", "conversations.json")
+        archive.writestr("users.json", "[]")
+    assert cli.json("import", "export.zip", "--resource", "bakery")["added"] == 6
+    again = cli.json("import", str(FIXTURES / "claude.json"), "--resource", "bakery")
+    assert (again["added"], again["known"]) == (0, 6)
+
+
 def test_bad_messages_are_listed_by_place_and_the_rest_is_imported(cli: Cli) -> None:
     good = {"role": "user", "content": "The proofing room is cold"}
     nested: dict[str, Any] = {}
@@ -89,11 +99,14 @@ def test_bad_messages_are_listed_by_place_and_the_rest_is_imported(cli: Cli) -> 
         (("openai.json", "--resource", "r", "--format", "jsonl"), "use --format openai"),
         (("openai.json", "--resource", "r", "--format", "xml"), "choose one of auto, jsonl, openai"),
         (("notes.txt", "--resource", "r"), "is not understood"),
+        (("bomb.zip", "--resource", "r"), "times its size"),
     ],
 )
 def test_errors_are_one_clear_sentence(cli: Cli, words: tuple[str, ...], named: str) -> None:
     (cli.directory / "openai.json").write_bytes((FIXTURES / "openai.json").read_bytes())
     (cli.directory / "notes.txt").write_text("Rye, flour and salt")
+    with zipfile.ZipFile(cli.directory / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", b" " * 20_000_000)
     result = cli("import", *words, code=2)
     assert named in " ".join(result.stderr.split())
     assert not list(cli.directory.glob("*.db"))

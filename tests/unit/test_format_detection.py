@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from reading import FIXTURES, read_path
 
 from casenotes.errors import CasenotesError, UsageError
-from casenotes.transfer import values
+from casenotes.transfer import source, values
 from casenotes.transfer.formats.detect import CHOICES
 from casenotes.transfer.lines import LeftOutLine, MessageLine, RefusedLine, ThreadLine
 
@@ -199,3 +200,56 @@ def is_still(path: Path, name: str) -> bool:
     except UsageError:
         return False
     return True
+
+
+def packed(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def test_a_zip_is_read_where_it_lies(tmp_path: Path) -> None:
+    export = (FIXTURES / "chatgpt.json").read_bytes()
+    path = packed(
+        tmp_path / "export", {"chat.html": b"<p>", "x/conversations.json": export, "user.json": b"{}"}
+    )
+    assert read_path(path) == read_path(FIXTURES / "chatgpt.json")
+
+
+def test_an_export_in_several_files_is_counted_through(tmp_path: Path) -> None:
+    first, second = json.loads((FIXTURES / "chatgpt.json").read_text())
+    shards = {
+        "conversations-000.json": json.dumps([first]).encode(),
+        "conversations-001.json": json.dumps([second, 5]).encode(),
+    }
+    reading = read_path(packed(tmp_path / "export.zip", shards))
+    assert reading.threads == ["conv-boom", "conv-tide"]
+    assert [line.number for line in reading.refused] == [3]
+
+
+def test_zips_that_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=r"has no conversations\.json"):
+        read_path(packed(tmp_path / "other.zip", {"notes.txt": b"x"}))
+    with pytest.raises(UsageError, match="unpacks to more than 200 times its size"):
+        read_path(packed(tmp_path / "bomb.zip", {"conversations.json": b" " * 20_000_000}))
+    (tmp_path / "damaged.zip").write_bytes(b"PK\x03\x04" + b"x" * 100)
+    with pytest.raises(UsageError, match="damaged zip"):
+        read_path(tmp_path / "damaged.zip")
+    monkeypatch.setattr(source, "MAX_UNPACKED_BYTES", 10)
+    with pytest.raises(UsageError, match="at most 10 are read"):
+        read_path(packed(tmp_path / "large.zip", {"conversations.json": b"[" + b" " * 20 + b"]"}))
+
+
+def test_a_zip_damaged_inside_or_encrypted(tmp_path: Path) -> None:
+    whole = packed(
+        tmp_path / "a.zip", {"conversations.json": (FIXTURES / "claude.json").read_bytes()}
+    ).read_bytes()
+    middle = len(whole) // 3
+    (tmp_path / "b.zip").write_bytes(whole[:middle] + b"\xff" * 40 + whole[middle + 40 :])
+    with pytest.raises(UsageError, match="damaged zip"):
+        read_path(tmp_path / "b.zip")
+    central = whole.index(b"PK\x01\x02")
+    (tmp_path / "c.zip").write_bytes(whole[: central + 8] + b"\x01" + whole[central + 9 :])
+    with pytest.raises(UsageError, match="encrypted"):
+        read_path(tmp_path / "c.zip")

@@ -175,7 +175,7 @@ def _failed(message: Mapping[str, Any]) -> bool:
 
 FORMAT = conversation_format(
     "chatgpt",
-    "the ChatGPT data export (conversations.json)",
+    "the ChatGPT data export (conversations.json, or the .zip it came in)",
     _recognises,
     Grammar(_conversation, _message),
 )

@@ -92,7 +92,7 @@ def _attachment(role: str, attachment: Mapping[str, Any]) -> Content:
 
 FORMAT = conversation_format(
     "claude",
-    "the Claude data export (conversations.json)",
+    "the Claude data export (conversations.json, or the .zip it came in)",
     _recognises,
     Grammar(_conversation, _message),
 )

@@ -17,6 +17,8 @@ QUESTIONS = [
     ("openai_responses.json", "oven celsius", '{"celsius": 231}', 4),
     ("chatgpt.json", "when is high water?", "High water at 05:12", 7),
     ("claude.json", "which oven is being repaired?", "oven 2 is being repaired", 6),
+    ("langchain.json", "until when is it booked?", "booked until 14:30", 5),
+    ("langchain_constructors.json", "was the wind strong?", "wind too strong", 3),
 ]
 
 

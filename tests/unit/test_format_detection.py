@@ -24,6 +24,8 @@ EXPECTED = {
     "openai_conversations.jsonl": "openai",
     "chatgpt.json": "chatgpt",
     "claude.json": "claude",
+    "langchain.json": "langchain",
+    "langchain_constructors.json": "langchain",
 }
 KEYS = [
     *("role", "content", "messages", "tool_calls", "function", "arguments", "name", "id", "type", "text"),

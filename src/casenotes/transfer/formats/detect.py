@@ -8,16 +8,18 @@ from pathlib import Path
 
 from casenotes.errors import UsageError
 from casenotes.transfer import jsonl
-from casenotes.transfer.formats import chatgpt, claude, openai
+from casenotes.transfer.formats import chatgpt, claude, langchain, openai
 from casenotes.transfer.lines import Format, ReadOptions, Unreadable, Value
 from casenotes.transfer.source import Document, open_documents
 from casenotes.transfer.values import read_values
 
 AUTO = "auto"
 SAMPLED_ENTRIES = 20
-FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in (jsonl, openai, chatgpt, claude)}
+FORMATS: dict[str, Format] = {
+    module.FORMAT.name: module.FORMAT for module in (jsonl, openai, chatgpt, claude, langchain)
+}
 CHOICES = (AUTO, *FORMATS)
-MOST_TELLING_FIRST = ("chatgpt", "claude", "openai", "jsonl")
+MOST_TELLING_FIRST = ("chatgpt", "claude", "langchain", "openai", "jsonl")
 
 
 def check_format(path: Path, wanted: str, options: ReadOptions) -> None:

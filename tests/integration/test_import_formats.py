@@ -19,6 +19,7 @@ QUESTIONS = [
     ("claude.json", "which oven is being repaired?", "oven 2 is being repaired", 6),
     ("langchain.json", "until when is it booked?", "booked until 14:30", 5),
     ("langchain_constructors.json", "was the wind strong?", "wind too strong", 3),
+    ("pydantic_ai.json", "order B-3071", '{"order": "B-3071"}', 7),
 ]
 
 

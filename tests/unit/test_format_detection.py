@@ -26,6 +26,7 @@ EXPECTED = {
     "claude.json": "claude",
     "langchain.json": "langchain",
     "langchain_constructors.json": "langchain",
+    "pydantic_ai.json": "pydantic-ai",
 }
 KEYS = [
     *("role", "content", "messages", "tool_calls", "function", "arguments", "name", "id", "type", "text"),

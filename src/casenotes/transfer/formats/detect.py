@@ -8,7 +8,7 @@ from pathlib import Path
 
 from casenotes.errors import UsageError
 from casenotes.transfer import jsonl
-from casenotes.transfer.formats import chatgpt, claude, langchain, openai
+from casenotes.transfer.formats import chatgpt, claude, langchain, openai, pydantic_ai
 from casenotes.transfer.lines import Format, ReadOptions, Unreadable, Value
 from casenotes.transfer.source import Document, open_documents
 from casenotes.transfer.values import read_values
@@ -16,10 +16,10 @@ from casenotes.transfer.values import read_values
 AUTO = "auto"
 SAMPLED_ENTRIES = 20
 FORMATS: dict[str, Format] = {
-    module.FORMAT.name: module.FORMAT for module in (jsonl, openai, chatgpt, claude, langchain)
+    module.FORMAT.name: module.FORMAT for module in (jsonl, openai, chatgpt, claude, langchain, pydantic_ai)
 }
 CHOICES = (AUTO, *FORMATS)
-MOST_TELLING_FIRST = ("chatgpt", "claude", "langchain", "openai", "jsonl")
+MOST_TELLING_FIRST = ("chatgpt", "claude", "pydantic-ai", "langchain", "openai", "jsonl")
 
 
 def check_format(path: Path, wanted: str, options: ReadOptions) -> None:

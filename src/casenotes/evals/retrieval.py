@@ -26,7 +26,7 @@ from casenotes.models.embed import Embedder
 from casenotes.models.registry import resolve_embedder
 from casenotes.recall.space import prepared
 from casenotes.transfer.importing import ImportSummary, import_file
-from casenotes.transfer.jsonl import ReadOptions
+from casenotes.transfer.lines import ReadOptions
 from casenotes.types import Hit, Scope
 
 DEPTH = 100

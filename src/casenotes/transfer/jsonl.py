@@ -17,6 +17,7 @@ from casenotes.transfer.lines import (
     Format,
     Line,
     MessageLine,
+    ReadOptions,
     RefusedLine,
     ThreadLine,
     Unreadable,
@@ -26,7 +27,6 @@ from casenotes.transfer.lines import (
     own_id,
     parse_time,
 )
-from casenotes.transfer.lines import ReadOptions as ReadOptions
 from casenotes.types import Message, Scope
 
 

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 
-DIMENSIONS = 256
 WORDS = 30_000
 SYLLABLES = (
     "ba",
@@ -53,7 +52,9 @@ def make_queries(count: int) -> list[str]:
     return make_texts(count, seed=99, words=8)
 
 
-def make_vectors(count: int, seed: int) -> np.ndarray:
-    """Unit vectors."""
-    matrix = np.random.default_rng(seed).standard_normal((count, DIMENSIONS)).astype(np.float32)
-    return matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+def make_vectors(count: int, seed: int, dimensions: int) -> np.ndarray:
+    """Unit vectors that lean to one side, as those of real texts do."""
+    matrix = np.random.default_rng(seed).standard_normal((count, dimensions), dtype=np.float32)
+    matrix += 0.5
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    return matrix

@@ -1,6 +1,6 @@
 """Warm recall against one float32 scan of the same vectors and against a plain FTS5 + numpy script.
 
-    python bench/recall.py [--sizes 10000 100000] [--json]
+    python bench/recall.py [--sizes 10000 100000] [--dimensions 640] [--json]
 
 Everything is measured side by side in one run; the ratios are what counts. Recall here is freshness
 check, search and ranking through the public store; embedding the query is left out on both sides.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import sqlite3
 import statistics
@@ -19,7 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from corpus import DIMENSIONS, make_queries, make_texts, make_vectors
+import psutil
+from corpus import make_queries, make_texts, make_vectors
 
 from casenotes import Memory, Message, Scope
 from casenotes.stores.base import VectorRow
@@ -28,11 +30,16 @@ OWNER = Scope("bench", "owner", "thread")
 ROUNDS = 60
 
 
+def resident_bytes() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
 class GivenVectors:
     """An embedder that is never asked: vectors are made by the benchmark."""
 
-    label = "given"
-    dimensions = DIMENSIONS
+    def __init__(self, dimensions: int) -> None:
+        self.label = "given"
+        self.dimensions = dimensions
 
     async def embed(self, texts: list[str]) -> np.ndarray:
         raise AssertionError("the benchmark excludes embedding")
@@ -110,18 +117,22 @@ async def median_ms_async(call: Callable[[int], object], rounds: int = ROUNDS) -
     return 1000 * statistics.median(times)
 
 
-async def measure_size(size: int, directory: Path) -> dict[str, float]:
+async def measure_size(size: int, dimensions: int, directory: Path) -> dict[str, float]:
     """Scan, plain script and recall over one scope of `size` entries."""
-    texts, vectors = make_texts(size, seed=1), make_vectors(size, seed=1)
-    queries, query_vectors = make_queries(ROUNDS), make_vectors(ROUNDS, seed=2)
+    texts, vectors = make_texts(size, seed=1), make_vectors(size, 1, dimensions)
+    queries, query_vectors = make_queries(ROUNDS), make_vectors(ROUNDS, 2, dimensions)
     plain = PlainScript(directory / f"plain-{size}.db")
     plain.fill("owner", texts, vectors)
-    async with Memory.open(f"sqlite:///{directory}/own-{size}.db", embedder=GivenVectors()) as memory:
+    async with Memory.open(f"sqlite:///{directory}/own-{size}.db", embedder=GivenVectors(dimensions)) as memory:
         await fill(memory, OWNER, texts, vectors)
         rank = memory._searcher.rank
+        gc.collect()
+        before = resident_bytes()
         started = time.perf_counter()
         await rank(OWNER, queries[0], query_vectors[0], 10)
         cold = time.perf_counter() - started
+        gc.collect()
+        grown = resident_bytes() - before
         recall_ms = await median_ms_async(
             lambda n: rank(OWNER, queries[n % ROUNDS], query_vectors[n % ROUNDS], 10)
         )
@@ -130,6 +141,7 @@ async def measure_size(size: int, directory: Path) -> dict[str, float]:
         index = memory._searcher.cache.get(OWNER)
         return {
             "entries": size,
+            "dimensions": dimensions,
             "scan_ms": scan_ms,
             "plain_script_ms": plain_ms,
             "recall_ms": recall_ms,
@@ -138,19 +150,21 @@ async def measure_size(size: int, directory: Path) -> dict[str, float]:
             "plain_over_recall": plain_ms / recall_ms,
             "cold_first_touch_ms": 1000 * cold,
             "index_bytes_per_entry": index.nbytes / size,
+            "vector_bytes_per_entry": index.size.vector_bytes / size,
+            "process_bytes_per_entry": grown / size,
         }
 
 
-async def measure_neighbours(directory: Path) -> dict[str, float]:
+async def measure_neighbours(dimensions: int, directory: Path) -> dict[str, float]:
     """A scope of 1,000 entries alone, and beside 200,000 messages in 20 other scopes."""
-    own, own_vectors = make_texts(1_000, seed=1), make_vectors(1_000, seed=1)
-    queries, query_vectors = make_queries(ROUNDS), make_vectors(ROUNDS, seed=2)
+    own, own_vectors = make_texts(1_000, seed=1), make_vectors(1_000, 1, dimensions)
+    queries, query_vectors = make_queries(ROUNDS), make_vectors(ROUNDS, 2, dimensions)
     result = {}
     plain = PlainScript(directory / "plain-neighbours.db")
     urls = {name: f"sqlite:///{directory}/{name}.db" for name in ("alone", "crowded")}
     async with (
-        Memory.open(urls["alone"], embedder=GivenVectors()) as alone,
-        Memory.open(urls["crowded"], embedder=GivenVectors()) as crowded,
+        Memory.open(urls["alone"], embedder=GivenVectors(dimensions)) as alone,
+        Memory.open(urls["crowded"], embedder=GivenVectors(dimensions)) as crowded,
     ):
         for memory in (alone, crowded):
             await fill(memory, OWNER, own, own_vectors)
@@ -158,7 +172,7 @@ async def measure_neighbours(directory: Path) -> dict[str, float]:
         for number in range(20):
             texts, vectors = (
                 make_texts(10_000, seed=10 + number),
-                make_vectors(10_000, seed=10 + number),
+                make_vectors(10_000, 10 + number, dimensions),
             )
             await fill(crowded, Scope("bench", f"other-{number}", "t"), texts, vectors)
             plain.fill(f"other-{number}", texts, vectors)
@@ -182,12 +196,19 @@ async def measure_neighbours(directory: Path) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--dimensions", type=int, default=640, help="640: minilm+static; 256: static.")
     parser.add_argument("--no-neighbours", action="store_true", help="Leave out the crowded store.")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        rows = [asyncio.run(measure_size(size, Path(directory))) for size in arguments.sizes]
-        neighbours = {} if arguments.no_neighbours else asyncio.run(measure_neighbours(Path(directory)))
+        rows = [
+            asyncio.run(measure_size(size, arguments.dimensions, Path(directory))) for size in arguments.sizes
+        ]
+        neighbours = (
+            {}
+            if arguments.no_neighbours
+            else asyncio.run(measure_neighbours(arguments.dimensions, Path(directory)))
+        )
     if arguments.json:
         print(json.dumps({"sizes": rows, "neighbours": neighbours}, indent=2))
         return

@@ -34,6 +34,7 @@ from casenotes.types import (
 
 if TYPE_CHECKING:
     from casenotes.models.embed import Embedder
+    from casenotes.recall.index import IndexSize
     from casenotes.recall.reembed import Progress, Reembedded
     from casenotes.recall.search import Searcher
     from casenotes.recall.space import SpaceInUse
@@ -296,6 +297,10 @@ class Memory:
     async def stats(self) -> StoreStats:
         """Size of the whole store."""
         return await self._store.stats()
+
+    async def index_size(self, scope: Scope) -> IndexSize:
+        """What searching a scope takes in memory; loads the scope if it is not there yet."""
+        return await self._searcher.index_size(scope)
 
     async def check(self) -> list[Finding]:
         """What the store finds out about its own health."""

@@ -31,6 +31,7 @@ from casenotes.types import (
 
 if TYPE_CHECKING:
     from casenotes.models.embed import Embedder
+    from casenotes.recall.index import IndexSize
     from casenotes.recall.reembed import Progress, Reembedded
     from casenotes.stores.base import Finding, ScopeSize, StoreStats
 
@@ -146,6 +147,10 @@ class Memory:
     def stats(self) -> StoreStats:
         """See `casenotes.Memory.stats`."""
         return self._run(self._memory.stats())
+
+    def index_size(self, scope: Scope) -> IndexSize:
+        """See `casenotes.Memory.index_size`."""
+        return self._run(self._memory.index_size(scope))
 
     def check(self) -> list[Finding]:
         """See `casenotes.Memory.check`."""

@@ -78,8 +78,8 @@ class WholeFloats(VectorTable):
             self.exact = larger
         self.exact[rows] = np.frombuffer(b"".join(vectors), "<f4").reshape(len(rows), -1)
 
-    def _products(self, columns: np.ndarray) -> np.ndarray:
-        return self.exact[: self._count] @ columns
+    def _products(self, *vectors: np.ndarray) -> list[np.ndarray]:
+        return [self.exact[: self._count] @ vector for vector in vectors]
 
 
 @pytest.mark.parametrize("name", ALL_SETS)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import platform
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -16,7 +17,11 @@ from casenotes.cli.options import Db, Json, open_memory
 from casenotes.cli.output import STATUS_STYLE, console, heading, print_json, print_table, safe
 from casenotes.config import Environment
 from casenotes.errors import CasenotesError
+from casenotes.memory import Memory
 from casenotes.stores.base import Finding, ScopeSize, StoreStats
+
+MEASURED_MESSAGES = 10_000
+"""`stats` loads the index of one scope up to this size to see what a message takes."""
 
 
 def register(app: typer.Typer) -> None:
@@ -30,18 +35,29 @@ def stats_command(
     limit: Annotated[int, typer.Option(min=1, help="How many scopes to list, largest first.")] = 20,
     json: Json = False,
 ) -> None:
-    """Show how much the store holds, overall and by scope."""
-    location, stats, scopes = asyncio.run(_stats(db))
-    largest = sorted(scopes, key=lambda size: -size.messages)
+    """Show how much the store holds, overall and by scope, and what a message takes on disk and in memory."""
+    overview = asyncio.run(_overview(db))
+    largest = sorted(overview.scopes, key=lambda size: -size.messages)
     if json:
-        print_json({"store": location, "total": stats, "scopes": largest})
+        print_json(
+            {
+                "store": overview.location,
+                "total": overview.stats,
+                "bytes_per_message": overview.bytes_per_message,
+                "scopes": largest,
+            }
+        )
         return
-    console.print(location, markup=False)
+    stats = overview.stats
+    console.print(overview.location, markup=False)
     totals = [stats.scopes, stats.threads, stats.messages, stats.vectors, stats.open_turns]
     print_table(
         ["scopes", "threads", "messages", "vectors", "open turns", "size"],
         [[*totals, f"{stats.bytes / 2**20:.1f} MiB"]],
     )
+    if sizes := overview.bytes_per_message:
+        heading("Bytes a message")
+        print_table([name.replace("_", " ") for name in sizes], [[round(size) for size in sizes.values()]])
     heading("Scopes")
     print_table(
         ["agent", "resource", "threads", "messages"],
@@ -51,9 +67,35 @@ def stats_command(
         console.print(f"… and {len(largest) - limit} more (--limit)")
 
 
-async def _stats(db: str | None) -> tuple[str, StoreStats, list[ScopeSize]]:
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What `stats` shows."""
+
+    location: str
+    stats: StoreStats
+    scopes: Sequence[ScopeSize]
+    bytes_per_message: Mapping[str, float]
+
+
+async def _overview(db: str | None) -> Overview:
     async with open_memory(db) as memory:
-        return memory.location, await memory.stats(), await memory.scopes()
+        stats, scopes = await memory.stats(), await memory.scopes()
+        return Overview(memory.location, stats, scopes, await _bytes_per_message(memory, stats, scopes))
+
+
+async def _bytes_per_message(
+    memory: Memory, stats: StoreStats, scopes: Sequence[ScopeSize]
+) -> dict[str, float]:
+    """On disk over all; in memory of the largest scope that is quickly loaded, in whole and its vectors."""
+    measured = [size for size in scopes if size.messages <= MEASURED_MESSAGES]
+    if not measured:
+        return {"on_disk": stats.bytes / stats.messages} if stats.messages else {}
+    index = await memory.index_size(max(measured, key=lambda size: size.messages).scope)
+    return {
+        "on_disk": stats.bytes / stats.messages,
+        "in_memory": index.bytes / index.messages,
+        "vector_in_memory": index.vector_bytes / index.messages,
+    }
 
 
 def doctor_command(db: Db = None, json: Json = False) -> None:

@@ -10,6 +10,7 @@ import threading
 from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,11 @@ class ScopeIndex:
         return self._vectors.nbytes + self._lexicon.nbytes + 300 * len(self._ids)
 
     @property
+    def size(self) -> IndexSize:
+        """Items and memory, the vectors' part apart."""
+        return IndexSize(len(self._ids), self.nbytes, self._vectors.nbytes)
+
+    @property
     def is_busy(self) -> bool:
         """Whether another thread is using it right now."""
         return self._lock.locked()
@@ -64,6 +70,10 @@ class ScopeIndex:
     def missing_vectors(self) -> int:
         """How many items have no vector yet."""
         return self._vectors.missing
+
+    def ids_without_vector(self) -> list[str]:
+        """The items that still wait for a vector."""
+        return [self._ids[row] for row in self._vectors.missing_rows()]
 
     def apply(self, changes: Changes) -> None:
         """Take in what came after this index's freshness; what it knows already changes nothing."""
@@ -135,8 +145,20 @@ class ScopeIndex:
     def _has_relevant(self, ranked: Sequence[Ranked], terms: Sequence[str]) -> bool:
         """Whether one of the best hits has enough in common with the question."""
         best = ranked[:JUDGED_HITS]
+        cosines = [item.scores.vector for item in best]
+        if max(cosines, default=0.0) >= self._settings.relevance_floor:
+            return True
         coverage = self._lexicon.coverage(terms, [item.position for item in best])
-        return is_anything_relevant([item.scores.vector for item in best], coverage, self._settings)
+        return is_anything_relevant(cosines, coverage, self._settings)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSize:
+    """What one scope's index takes in memory."""
+
+    messages: int
+    bytes: int
+    vector_bytes: int
 
 
 class IndexCache:

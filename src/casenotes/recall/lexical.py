@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -85,17 +86,14 @@ class LexicalIndex:
 
     def coverage(self, terms: Sequence[str], documents: Sequence[int]) -> Floats:
         """How much of the query stands in each of those documents: from 0 to 1, rare terms count more."""
-        wanted = np.array(documents, dtype=np.int64) << COUNT_BITS
-        covered, total = np.zeros(len(documents)), 0.0
+        covered, total = [0.0] * len(documents), 0.0
         for term, repetitions in Counter(terms).items():
-            known = term in self._vocabulary
-            posting = np.frombuffer(self._postings[self._vocabulary[term]] if known else b"", dtype=np.int64)
+            posting = self._postings[self._vocabulary[term]] if term in self._vocabulary else ()
             weight = math.sqrt(repetitions) * _idf(len(posting), max(len(self), COVERAGE_DOCUMENTS))
             total += weight
-            if len(posting):
-                places = np.minimum(np.searchsorted(posting, wanted), len(posting) - 1)
-                covered += weight * (posting[places] >> COUNT_BITS == wanted >> COUNT_BITS)
-        return (covered / (total or 1.0)).astype(np.float32)
+            for place, document in enumerate(documents):
+                covered[place] += weight * _contains(posting, document)
+        return np.array(covered, dtype=np.float32) / np.float32(total or 1.0)
 
     def word_counts(self, terms: Sequence[str]) -> Floats:
         """How often the query's words stand in each document, over the root of its word count."""
@@ -138,3 +136,9 @@ class LexicalIndex:
 def _idf(containing: int, documents: int) -> float:
     """Inverse document frequency, never negative."""
     return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))
+
+
+def _contains(posting: Sequence[int], document: int) -> bool:
+    """Whether a document is among the packed numbers, which are in order."""
+    place = bisect_left(posting, document << COUNT_BITS)
+    return place < len(posting) and posting[place] >> COUNT_BITS == document

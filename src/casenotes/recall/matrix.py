@@ -36,7 +36,7 @@ class VectorTable:
         self._scales: Floats = np.zeros(0, dtype=np.float32)
         self._sum = np.zeros(dimensions, dtype=np.float64)
         self._mean_products: Floats | None = None
-        self._filled: set[int] = set()
+        self._filled = 0
         self._exempt: set[int] = set()
         self._count = 0
 
@@ -53,7 +53,12 @@ class VectorTable:
     @property
     def missing(self) -> int:
         """How many rows still wait for a vector."""
-        return self._count - len(self._filled | self._exempt)
+        return self._count - self._filled - len(self._exempt)
+
+    def missing_rows(self) -> list[int]:
+        """The rows that still wait for a vector."""
+        empty = np.flatnonzero(self._scales[: self._count] == 0).tolist()
+        return [row for row in empty if row not in self._exempt]
 
     def grow(self, count: int) -> None:
         """Have at least `count` rows."""
@@ -69,12 +74,12 @@ class VectorTable:
     def fill(self, rows: list[int], vectors: list[bytes]) -> None:
         """Set those rows."""
         values = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self._dimensions)
-        known = [row for row in rows if row in self._filled]
+        known = [row for row in rows if self._scales[row]]
         self._sum += values.sum(axis=0, dtype=np.float64) - self._exact(known).sum(axis=0, dtype=np.float64)
         self._scales[rows] = np.abs(values).max(axis=1) / LARGEST
         divisors = np.where(self._scales[rows] > 0, self._scales[rows], 1)
         self._rows[rows] = np.rint(values / divisors[:, None]).astype(np.int16)
-        self._filled.update(rows)
+        self._filled += len(rows) - len(known)
         self._mean_products = None
 
     def _exact(self, rows: list[int]) -> Matrix:
@@ -89,32 +94,33 @@ class VectorTable:
         if query is None or not self._count:
             nothing = np.zeros(self._count, dtype=np.float32)
             return Similarities(nothing, nothing)
-        mean = (self._sum / (len(self._filled) + CENTRE_PRIOR)).astype(np.float32)
+        mean = (self._sum / (self._filled + CENTRE_PRIOR)).astype(np.float32)
         if not centring or not mean.any():
-            cosine = self._products(query)
+            (cosine,) = self._products(query)
             return Similarities(cosine, cosine)
         if self._mean_products is None:
-            cosine, self._mean_products = self._products(np.stack([query, mean], axis=1)).T.copy()
+            cosine, self._mean_products = self._products(query, mean)
         else:
-            cosine = self._products(query)
+            (cosine,) = self._products(query)
         weight = np.float32(centring)
         centred = centred_cosine(cosine, weight * self._mean_products, query, weight * mean)
         centred[self._scales[: self._count] == 0] = 0
         return Similarities(cosine, centred)
 
-    def _products(self, columns: Floats) -> Floats:
-        """Every row times one or more columns, in blocks that stay in the processor's cache."""
-        result = np.empty((self._count, *columns.shape[1:]), dtype=np.float32)
+    def _products(self, *vectors: Floats) -> list[Floats]:
+        """Every row times each vector, in blocks of rows that stay in the processor's cache."""
+        results = [np.empty(self._count, dtype=np.float32) for _ in vectors]
         size = max(1, BLOCK_BYTES // (4 * self._dimensions))
         block = np.empty((min(size, self._count), self._dimensions), dtype=np.float32)
         for start in range(0, self._count, size):
             rows = self._rows[start : min(start + size, self._count)]
             part = block[: len(rows)]
             np.copyto(part, rows)
-            np.dot(part, columns, out=result[start : start + len(rows)])
-        products = result.T
-        products *= self._scales[: self._count]
-        return result
+            for vector, result in zip(vectors, results, strict=True):
+                np.dot(part, vector, out=result[start : start + len(rows)])
+        for result in results:
+            result *= self._scales[: self._count]
+        return results
 
 
 def centred_cosine(cosine: Floats, centre_products: Floats, query: Floats, centre: Floats) -> Floats:

@@ -12,7 +12,7 @@ from casenotes.config import SearchSettings
 from casenotes.errors import InvalidScope, UsageError
 from casenotes.events import Events
 from casenotes.models.embed import embed_query
-from casenotes.recall.index import IndexCache, ScopeIndex
+from casenotes.recall.index import IndexCache, IndexSize, ScopeIndex
 from casenotes.recall.lexical import Floats
 from casenotes.recall.rank import Ranked
 from casenotes.recall.space import CurrentSpace, SpaceInUse
@@ -96,6 +96,10 @@ class Searcher:
             return index.search(text, vector, top_k, now, until)
         return await asyncio.to_thread(index.search, text, vector, top_k, now, until)
 
+    async def index_size(self, scope: Scope) -> IndexSize:
+        """What the scope's index takes in memory; builds it if need be."""
+        return (await self._index_at(scope, await self._store.freshness(scope))).size
+
     async def _query_vector(self, scope: Scope, text: str, space: CurrentSpace) -> Floats | None:
         """The query's vector; without one, search goes on by words alone."""
         if space.embedder is None:
@@ -111,8 +115,10 @@ class Searcher:
         await self._filler.settle(scope, self._settings.deadline_seconds)
         index = await self._index_at(scope, await self._store.freshness(scope))
         if index.missing_vectors > self._filler.hopeless(scope) and self._filler.is_ready(scope):
-            self._filler.schedule_missing(scope)
-            if index.missing_vectors <= HEAL_AT_ONCE:
+            if index.missing_vectors > HEAL_AT_ONCE:
+                self._filler.schedule_missing(scope)
+            else:
+                self._filler.schedule_ids(scope, index.ids_without_vector())
                 await self._filler.settle(scope, self._settings.deadline_seconds)
                 index = await self._index_at(scope, await self._store.freshness(scope))
         return index

@@ -7,7 +7,9 @@ lose what was said. A message without vector is still found by its words.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from casenotes.errors import BadVector
@@ -30,6 +32,7 @@ class VectorFiller:
         self._events = events
         self._tasks: dict[asyncio.Task[int], Scope] = {}
         self._given_up: dict[tuple[int, Scope], set[str]] = {}
+        self._embedding: Counter[Scope] = Counter()
         self._places = asyncio.Semaphore(MAX_CONCURRENT_EMBEDDINGS)
 
     def schedule(self, scope: Scope, messages: Sequence[Message]) -> None:
@@ -41,6 +44,13 @@ class VectorFiller:
         """Embed what has no vector yet in the background."""
         self._start(scope, self.fill_missing(scope))
 
+    def schedule_ids(self, scope: Scope, ids: Sequence[str]) -> None:
+        """Embed a few messages that are known to have no vector, which need not be searched for."""
+        self._start(scope, self._fill_ids(scope, ids))
+
+    async def _fill_ids(self, scope: Scope, ids: Sequence[str]) -> int:
+        return await self.fill(scope, list((await self._store.messages(scope, ids)).values()))
+
     def _start(self, scope: Scope, work: Coroutine[Any, Any, int]) -> None:
         task = asyncio.create_task(work)
         self._tasks[task] = scope
@@ -48,7 +58,7 @@ class VectorFiller:
 
     def is_ready(self, scope: Scope) -> bool:
         """Whether missing vectors of a scope can be made and nobody is at it yet."""
-        busy = any(of.owner == scope.owner for of in self._tasks.values())
+        busy = scope.owner in self._embedding or any(of.owner == scope.owner for of in self._tasks.values())
         return self._space.current.embedder is not None and not busy
 
     def hopeless(self, scope: Scope) -> int:
@@ -79,12 +89,24 @@ class VectorFiller:
         A failing embedder becomes an event and is not asked again for the rest.
         """
         filled = 0
-        for start in range(0, len(messages), BATCH):
-            count = await self._fill_batch(scope, messages[start : start + BATCH])
-            if count is None:
-                break
-            filled += count
+        with self._noted(scope):
+            for start in range(0, len(messages), BATCH):
+                count = await self._fill_batch(scope, messages[start : start + BATCH])
+                if count is None:
+                    break
+                filled += count
         return filled
+
+    @contextmanager
+    def _noted(self, scope: Scope) -> Iterator[None]:
+        """While vectors of a scope are being made, nobody else needs to look for missing ones."""
+        self._embedding[scope.owner] += 1
+        try:
+            yield
+        finally:
+            self._embedding[scope.owner] -= 1
+            if not self._embedding[scope.owner]:
+                del self._embedding[scope.owner]
 
     async def fill_missing(self, scope: Scope) -> int:
         """Embed all messages of a scope that have no vector yet."""

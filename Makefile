@@ -22,6 +22,7 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/recall.py
 	$(BIN)/python bench/append.py
 	$(BIN)/python bench/import.py
+	$(BIN)/python bench/mixed.py
 
 clean:
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

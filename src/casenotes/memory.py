@@ -286,9 +286,11 @@ class Memory:
         from casenotes.recall.space import embedder_to_change_to
 
         target = await embedder_to_change_to(self._store, embedder)
-        result = await reembed(self._store, target, progress or (lambda _done, _total: None))
-        await self._space.take(target)
-        return result
+        self._space.expect(target)
+        try:
+            return await reembed(self._store, target, progress or (lambda _done, _total: None))
+        finally:
+            await self._space.follow()
 
     async def scopes(self) -> list[ScopeSize]:
         """All scopes with their sizes; for operators, not for agents."""

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from casenotes import Memory, Scope, StorageSettings
-from casenotes.errors import Overloaded, StoreDamaged, StoreTooNew, StoreUnavailable
+from casenotes.errors import Overloaded, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
 from casenotes.stores import create_store
 from casenotes.testing.store_contract import ANN, BOB, said
 
@@ -35,6 +35,8 @@ async def test_row_level_security_hides_other_scopes_from_the_application_role(
             assert [hit.content for hit in await memory.recall(ANN, "words")] == ["ann's own words"]
             assert [hit.content for hit in await memory.recall(BOB, "secret")] == ["bob's secret"]
             assert await memory.recall(Scope("support", "eve"), "secret") == []
+            with pytest.raises(StoreError, match="row-level security"):
+                await memory.reembed("static")
         with psycopg.connect(app_url) as stranger:
             count = "SELECT count(*) FROM casenotes.messages"
             assert stranger.execute(count).fetchone() == (0,)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -43,6 +44,7 @@ class Server:
 
     def __init__(self) -> None:
         self.requests: list[list[str]] = []
+        self.silent = False
         self.answer: Callable[[list[str]], Answer] = embeddings
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,6 +52,10 @@ class Server:
         length = int(head.split("content-length: ")[1].split("\r\n")[0])
         texts = json.loads(await reader.readexactly(length))["input"]
         self.requests.append(texts)
+        if self.silent:
+            await reader.read()  # until the client gives up
+            writer.close()
+            return
         status, body = self.answer(texts)
         content = json.dumps(body).encode()
         head = f"HTTP/1.1 {status} -\r\ncontent-type: application/json\r\nretry-after-ms: 1\r\n"
@@ -116,6 +122,33 @@ async def test_what_may_pass_is_tried_again(server: Server) -> None:
     vectors = await (await prepared()).embed(["hello"])
     assert list(vectors[0]) == letters("hello")
     assert len(server.requests) == 5
+
+
+async def test_a_key_that_the_provider_echoes_is_not_shown(server: Server) -> None:
+    body = {"error": {"message": "Incorrect key sk-not-a-real-key in Bearer sk-not-a-real-key", "type": "x"}}
+    server.answer = lambda texts: (401, body)
+    with pytest.raises(EmbeddingError, match=r"status 401.*Incorrect key") as raised:
+        await (await prepared()).embed(["hello"])
+    assert "sk-not" not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize("body", [{}, {"data": []}, {"data": [{"embedding": None, "index": 0}]}])
+async def test_an_answer_that_is_no_embedding_is_an_error_of_ours(server: Server, body: dict[str, Any]) -> None:
+    server.answer = lambda texts: (200, body)
+    with pytest.raises(EmbeddingError):
+        await embed_texts(await prepared(), ["hello"])
+
+
+async def test_a_server_that_never_answers_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider, "REQUEST_SECONDS", 0.05)
+    server.silent = True
+    with pytest.raises(EmbeddingError, match="TimeoutError"):
+        await (await prepared()).embed(["hello"])
+
+
+async def test_an_object_that_was_never_prepared_can_be_passed(server: Server, store_url: str) -> None:
+    async with Memory.open(store_url, embedder=ProviderEmbedder(NAME)) as memory:
+        assert [space.dimensions for space in await memory._store.spaces()] == [DIMENSIONS]
 
 
 async def test_what_never_passes_ends_with_an_error_that_names_the_embedder(server: Server) -> None:

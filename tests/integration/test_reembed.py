@@ -212,3 +212,85 @@ async def test_an_extra_installed_later_changes_no_existing_store(
         assert await spaces(store_url) == [("static:l2-supercat", True)]
         await memory.reembed("local")
     assert await spaces(store_url) == [("minilm+static:0.6", True)]
+
+
+async def test_a_user_unknown_before_the_switch_is_searched_after_it(store_url: str) -> None:
+    new_user = Scope("support", "carla", "t1")
+    async with (
+        Memory.open(store_url, embedder="static") as other,
+        Memory.open(store_url, embedder="static") as memory,
+    ):
+        await fill(memory)
+        for each in (memory, other):
+            assert await each.recall(new_user, "fan") == []
+        await memory.reembed("minilm")
+        async with asyncio.timeout(20):
+            assert await memory.recall(new_user, "fan") == []
+            await memory.append(new_user, "the fan of carla")
+            for each in (memory, other):
+                (hit,) = await each.recall(new_user, "fan")
+                assert hit.content == "the fan of carla"
+
+
+async def test_an_embedder_that_does_not_work_changes_nothing(store_url: str) -> None:
+    class Zeros(HashEmbedder):
+        async def embed(self, texts):
+            return [[0.0] * self.dimensions for _ in texts]
+
+    class OnlyTheProbe(HashEmbedder):
+        async def embed(self, texts):
+            usable = await super().embed(texts)
+            return usable if texts == [reembedding.PROBE] else [[0.0] * self.dimensions for _ in texts]
+
+    async with Memory.open(store_url, embedder=HashEmbedder(32)) as memory:
+        await fill(memory)
+        with pytest.raises(EmbeddingError, match="is all zero"):
+            await memory.reembed(Zeros(48))
+        assert await spaces(store_url) == [("hash-32", True)]
+        with pytest.raises(
+            EmbeddingError, match=r"12 of 12 messages have no usable vector.*nothing was switched"
+        ):
+            await memory.reembed(OnlyTheProbe(48))
+        assert (await memory.recall(ANN, "fan"))[0].scores.vector > 0
+        assert (await memory.stats()).vectors == 12
+
+
+async def test_a_failure_after_the_switch_leaves_the_new_embedder_in_use(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_arguments: object) -> int:
+        raise EmbeddingError("the store is busy")
+
+    async with Memory.open(store_url, embedder=HashEmbedder(32)) as memory:
+        await fill(memory)
+        with monkeypatch.context() as patch:
+            patch.setattr(reembedding, "_drop_others", fail)
+            with pytest.raises(EmbeddingError, match="busy"):
+                await memory.reembed(HashEmbedder(48))
+        assert (await memory.recall(ANN, "fan"))[0].scores.vector > 0
+        await memory.append(ANN, "one more about the fan")
+        result = await memory.reembed(HashEmbedder(48))
+        assert (result.embedded, result.removed) == (0, 12)
+    assert await spaces(store_url) == [("hash-48", True)]
+
+
+async def test_old_spaces_are_removed_beside_writers_who_do_not_know(store_url: str) -> None:
+    async with (
+        Memory.open(store_url, embedder=HashEmbedder(32)) as other,
+        Memory.open(store_url, embedder=HashEmbedder(32)) as memory,
+    ):
+        await fill(memory)
+
+        async def write(lane: int) -> None:
+            scope = Scope("support", f"writer-{lane}", "t")
+            for n in range(10_000):
+                await other.append(scope, f"message {n} of lane {lane}")
+
+        writers = [asyncio.create_task(write(lane)) for lane in range(4)]
+        for dimensions in (48, 64, 32):
+            async with asyncio.timeout(60):
+                await memory.reembed(HashEmbedder(dimensions))
+        for writer in writers:
+            writer.cancel()
+        await asyncio.gather(*writers, return_exceptions=True)
+    assert await spaces(store_url) == [("hash-32", True)]

@@ -38,7 +38,7 @@ SPACES = {
 }
 WHOLE_STORE = {
     "sqlite": {*SPACES, "stats"},
-    "postgres": {*SPACES, "lock_spaces", "stats", "server_facts"},
+    "postgres": {*SPACES, "lock_spaces", "hold_space", "sees_one_scope", "stats", "server_facts"},
 }
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from casenotes.errors import BadVector, SettingsError
+from casenotes.errors import BadVector, MissingExtra, SettingsError
 from casenotes.models.embed import Space, embed_texts, unit_vectors
 from casenotes.models.minilm import MiniLmEmbedder
 from casenotes.models.registry import embedder_of_label, resolve_embedder
@@ -77,7 +77,9 @@ def test_local_is_the_best_installed_unless_the_store_remembers_another(
         assert resolve_embedder(given, "somebody's own").label == "minilm+static:0.6"
     monkeypatch.setattr("casenotes.models.registry.minilm_is_installed", lambda: False)
     assert resolve_embedder(None).label == "static:l2-supercat"
-    assert resolve_embedder(None, "minilm+static:0.6").label == "minilm+static:0.6", "never another space"
+    monkeypatch.setattr("casenotes.models.minilm.minilm_is_installed", lambda: False)
+    with pytest.raises(MissingExtra, match=r"casenotes\[minilm\].*casenotes reembed static"):
+        resolve_embedder(None, "minilm+static:0.6")  # never silently another space
 
 
 def test_the_embedder_of_a_space_is_found_by_its_label() -> None:

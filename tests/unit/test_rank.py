@@ -167,7 +167,9 @@ def test_words_and_meaning_together_decide_whether_anything_is_relevant() -> Non
 @pytest.mark.parametrize("name", ["default", "rrf-decay"])
 def test_what_is_not_eligible_is_left_out(name: str) -> None:
     given = replace(signals([3, 2, 1], [0.5, 0.5, 0.5]), eligible=np.array([False, True, True]))
-    assert order(RANKERS[name].rank(given, 3, NOW, SETTINGS)) == [1, 2]
+    for floor in (SETTINGS.vector_floor, -1):
+        settings = replace(SETTINGS, vector_floor=floor)
+        assert order(RANKERS[name].rank(given, 3, NOW, settings)) == [1, 2]
 
 
 numbers = st.floats(0, 10, width=32)

@@ -117,9 +117,10 @@ def _versions() -> Finding:
 async def _embedder_findings() -> list[Finding]:
     from casenotes.models.embed import Space, embed_texts
     from casenotes.models.registry import resolve_embedder
+    from casenotes.recall.space import prepared
 
     try:
-        embedder = resolve_embedder(Environment.read().embedder_model)
+        embedder = await prepared(resolve_embedder(Environment.read().embedder_model), None)
         await embed_texts(embedder, ["a short text"])
     except CasenotesError as error:
         return [Finding("embedder", "failed", str(error), "choose another with CASENOTES_EMBEDDER_MODEL")]

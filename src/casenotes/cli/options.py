@@ -9,8 +9,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
+from casenotes.cli.output import errors, safe
 from casenotes.config import DEFAULT_DATABASE_URL, Environment
 from casenotes.errors import StoreUnavailable, UsageError
+from casenotes.events import Event
 from casenotes.memory import Memory
 
 Db = Annotated[
@@ -35,7 +37,21 @@ def open_memory(db: str | None, *, create: bool = False) -> AbstractAsyncContext
     url = db or Environment.read().database_url
     if not create:
         check_exists(url)
-    return Memory.open(url)
+    return Memory.open(url, on_event=_WarnOnce())
+
+
+class _WarnOnce:
+    """Tells on standard error, once, that vectors could not be made: results are by words alone then."""
+
+    def __init__(self) -> None:
+        self._warned = False
+
+    def __call__(self, event: Event) -> None:
+        if event.name == "embedding.failed" and not self._warned:
+            self._warned = True
+            errors.print(
+                f"warning: no vectors could be made: {safe(event.data['error'])}", style="yellow", markup=False
+            )
 
 
 def check_exists(url: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -35,6 +36,7 @@ MAX_CHARACTERS = 16_384
 TELEMETRY_SWITCHES = ("ORT_DISABLE_TELEMETRY", "ORT_TELEMETRY_DISABLED")
 """The name has changed between releases of onnxruntime, whose telemetry is on unless it is told otherwise."""
 
+LOADING = threading.Lock()
 BATCH = 8
 BULK = 16
 """From this many texts on, all cores are used."""
@@ -51,12 +53,21 @@ class MiniLmEmbedder:
     label = "minilm:all-MiniLM-L6-v2-int8"
     dimensions = 384
 
+    def __init__(self) -> None:
+        if not minilm_is_installed():
+            raise MissingExtra(
+                f"the embedder {self.label!r} is not installed: {REMEDY}; a store that was made with it can be "
+                "changed to another with `casenotes reembed static`"
+            )
+
     async def embed(self, texts: Sequence[str]) -> Matrix:
         """Never on the loop's own thread: even a short text takes some milliseconds."""
         return await asyncio.to_thread(self.embed_now, texts)
 
     def embed_now(self, texts: Sequence[str]) -> Matrix:
         """The same without a loop."""
+        with LOADING:  # once, however many threads come first
+            _tokenizer(), _model()
         pieces = _word_pieces(texts)
         vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,7 +17,11 @@ from casenotes.errors import EmbeddingError, MissingExtra, SettingsError
 MAX_TEXTS = 96
 MAX_CHARACTERS = 150_000
 CHARACTERS_A_TOKEN = 3
-ATTEMPTS = 4
+ATTEMPTS = 3
+"""The providers' own clients repeat a request too, mostly twice."""
+
+REQUEST_SECONDS = 60.0
+LONG_WORD = re.compile(r"[\w.+/=-]{16,}")
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 20.0
 SHORTEST_CUT = 500
@@ -41,7 +46,9 @@ class ProviderEmbedder:
 
     async def prepare(self, dimensions: int | None) -> None:
         """Take the dimensions from a store that knows them, or ask the provider with one short text."""
-        self._dimensions = dimensions or len((await self.embed(["dimensions"]))[0])
+        self._dimensions = dimensions or self._dimensions
+        if self._dimensions is None:
+            await self.embed(["dimensions"])
 
     async def embed(self, texts: Sequence[str]) -> list[Sequence[float]]:
         """Vectors of texts that are kept."""
@@ -56,6 +63,8 @@ class ProviderEmbedder:
         vectors: list[Sequence[float]] = []
         for batch in _batches([text[:limit] for text in texts]):
             vectors += await self._embed_batch(batch, input_type)
+        if self._dimensions is None and vectors:
+            self._dimensions = len(vectors[0])
         return vectors
 
     async def _characters_that_fit(self) -> int:
@@ -66,40 +75,54 @@ class ProviderEmbedder:
 
     async def _embed_batch(self, texts: list[str], input_type: str) -> list[Sequence[float]]:
         """One request; if it is refused, text by text, and a text that is refused alone is shortened."""
-        from pydantic_ai.exceptions import ModelHTTPError
-
         try:
             return await self._request(texts, input_type)
-        except ModelHTTPError as error:
-            too_much = error.status_code in (400, 413, 422)
-            if too_much and len(texts) > 1:
+        except _Refused as refused:
+            if refused.too_much and len(texts) > 1:
                 return [(await self._embed_batch([text], input_type))[0] for text in texts]
-            if too_much and len(texts[0]) > SHORTEST_CUT:
+            if refused.too_much and len(texts[0]) > SHORTEST_CUT:
                 return await self._embed_batch([texts[0][: len(texts[0]) // 2]], input_type)
-            raise self._failed(error) from error
+            raise EmbeddingError(str(refused)) from None
 
     async def _request(self, texts: list[str], input_type: str) -> list[Sequence[float]]:
         """One request, repeated with growing pauses while the error may pass."""
-        from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
-
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                result = await self._model.embed(texts, input_type=input_type)
+                async with asyncio.timeout(REQUEST_SECONDS):
+                    result = await self._model.embed(texts, input_type=input_type)
                 return list(result.embeddings)
-            except ModelAPIError as error:
-                if isinstance(error, ModelHTTPError) and not _may_pass(error.status_code):
-                    raise
+            except Exception as error:
+                status = getattr(error, "status_code", None)
+                failure = self._failed(error, status)
+                if not _may_pass(error, status):
+                    raise _Refused(failure, too_much=status in (400, 413, 422)) from None
                 if attempt == ATTEMPTS:
-                    raise self._failed(error) from error
+                    raise EmbeddingError(failure) from None
             await asyncio.sleep(_pause(attempt))
         raise AssertionError("unreachable")
 
-    def _failed(self, error: Exception) -> EmbeddingError:
-        return EmbeddingError(f"embedder {self.label!r} failed: {type(error).__name__}: {error!s:.300}")
+    def _failed(self, error: Exception, status: int | None) -> str:
+        """What went wrong, without anything that looks like a key: providers echo what they were sent."""
+        said = LONG_WORD.sub("***", str(error) or type(error).__name__)
+        about = f"status {status}" if status else type(error).__name__
+        return f"embedder {self.label!r} failed ({about}): {said:.300}"
 
 
-def _may_pass(status: int) -> bool:
-    return status in (408, 409, 425, 429) or status >= 500
+class _Refused(Exception):
+    """The provider will refuse the same request again."""
+
+    def __init__(self, reason: str, too_much: bool) -> None:
+        super().__init__(reason)
+        self.too_much = too_much
+
+
+def _may_pass(error: Exception, status: int | None) -> bool:
+    """Overload, rate limits and lost connections; an answer that is no embedding at all does not."""
+    if status is not None:
+        return status in (408, 409, 425, 429) or status >= 500
+    from pydantic_ai.exceptions import ModelAPIError
+
+    return isinstance(error, (ModelAPIError, TimeoutError, OSError))
 
 
 def _pause(attempt: int) -> float:

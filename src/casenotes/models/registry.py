@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import getattr_static
 
 from casenotes.errors import SettingsError
 from casenotes.models.embed import Embedder
-from casenotes.models.joint import minilm_and_static
+from casenotes.models.joint import MINILM_WEIGHT, minilm_and_static
 from casenotes.models.minilm import MiniLmEmbedder, minilm_is_installed
 from casenotes.models.static import StaticEmbedder
 
@@ -16,6 +17,13 @@ BUILT_IN: dict[str, Callable[[], Embedder]] = {
     "minilm": MiniLmEmbedder,
     "static": StaticEmbedder,
 }
+
+LABELS = {
+    f"minilm+static:{MINILM_WEIGHT}": "minilm+static",
+    MiniLmEmbedder.label: "minilm",
+    StaticEmbedder.label: "static",
+}
+"""What stores remember, to the names above."""
 
 
 def resolve_embedder(given: str | Embedder | None, remembered: str | None = None) -> Embedder:
@@ -28,7 +36,8 @@ def resolve_embedder(given: str | Embedder | None, remembered: str | None = None
         return (remembered and _built_in_by_label(remembered)) or _best_installed()
     if isinstance(given, str):
         return _by_name(given)
-    missing = [name for name in ("label", "dimensions", "embed") if not hasattr(given, name)]
+    needed = ("label", "dimensions", "embed")
+    missing = [name for name in needed if getattr_static(given, name, None) is None]
     if missing:
         raise SettingsError(f"embedder {given!r:.80} has no {', '.join(missing)}")
     return given
@@ -43,7 +52,7 @@ def embedder_of_label(label: str) -> Embedder | None:
 
 
 def _built_in_by_label(label: str) -> Embedder | None:
-    return next((embedder for make in BUILT_IN.values() if (embedder := make()).label == label), None)
+    return BUILT_IN[LABELS[label]]() if label in LABELS else None
 
 
 def _best_installed() -> Embedder:

@@ -114,6 +114,8 @@ def rank_default(signals: Signals, top_k: int, now: float, settings: SearchSetti
         )
     fused = _fuse(signals, settings)
     relevant = (signals.lexical > 0) | (signals.vector >= settings.vector_floor)
+    if signals.eligible is not None:
+        relevant &= signals.eligible
     candidates = _near_the_top(fused, np.flatnonzero(relevant), top_k, settings.recency_weight)
     ranked = []
     for i in candidates.tolist():

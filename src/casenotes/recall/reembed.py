@@ -11,17 +11,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from casenotes.errors import StoreError
-from casenotes.models.embed import Embedder, Space
+from casenotes.errors import EmbeddingError, StoreError
+from casenotes.models.embed import Embedder, Space, embed_texts
 from casenotes.recall.vectors import BATCH, make_vectors
 from casenotes.stores.base import Finding, ScopeSize, SpaceRecord, Store, active_space
 from casenotes.types import Message, Scope
 
 SCOPES_AT_ONCE = 4
 DROPPED_AT_ONCE = 2_000
+PASSES_BEFORE_THE_SWITCH = 3
 LEFT_FOR_LATER = 256
 """A busy store always has new messages: the switch does not wait for the last few."""
 
+PROBE = "a short text to see whether the embedder works"
 Progress = Callable[[int, int], None]
 """Gets the messages done so far and all there are."""
 
@@ -57,13 +59,16 @@ class _Run:
 
 async def reembed(store: Store, embedder: Embedder, progress: Progress) -> Reembedded:
     """Give every message a vector of that embedder, switch to them, and remove all others."""
+    await embed_texts(embedder, [PROBE])  # one that does not work at all must not begin
     wanted = Space.of(embedder)
     space = await store.add_space(*wanted.key)
     result = Reembedded(wanted.model, wanted.dimensions)
     run = _Run(store, embedder, space, result, progress)
-    while await _fill_all(run) > LEFT_FOR_LATER:  # once more for what was said meanwhile
-        pass
+    for _ in range(PASSES_BEFORE_THE_SWITCH):  # more than one for what is said meanwhile
+        if await _fill_all(run) <= LEFT_FOR_LATER:
+            break
     if not space.active:
+        _check_usable(run)
         await store.activate_space(space.id)
         await _fill_all(run)
     result.unusable = len(run.unusable)
@@ -71,39 +76,48 @@ async def reembed(store: Store, embedder: Embedder, progress: Progress) -> Reemb
     return result
 
 
+def _check_usable(run: _Run) -> None:
+    if 2 * len(run.unusable) > run.total:
+        raise EmbeddingError(
+            f"{len(run.unusable)} of {run.total} messages have no usable vector from {run.space.model!r}; "
+            "nothing was switched"
+        )
+
+
 async def _fill_all(run: _Run) -> int:
     """Make the vectors that are missing in every scope; says how many."""
     sizes = await run.store.scopes()
     run.total, run.done = sum(size.messages for size in sizes), 0
-    places = asyncio.Semaphore(SCOPES_AT_ONCE)
+    before = run.result.embedded
+    waiting = iter(sizes)
 
-    async def fill(size: ScopeSize) -> int:
-        async with places:
-            return await _fill_scope(run, size)
+    async def work() -> None:
+        for size in waiting:  # shared by all workers
+            await _fill_scope(run, size)
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(fill(size)) for size in sizes]
+            for _ in range(SCOPES_AT_ONCE):
+                group.create_task(work())
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None
-    embedded = sum(task.result() for task in tasks)
-    run.result.embedded += embedded
-    return embedded
+    return run.result.embedded - before
 
 
-async def _fill_scope(run: _Run, size: ScopeSize) -> int:
+async def _fill_scope(run: _Run, size: ScopeSize) -> None:
     """At most as many messages as there were at the beginning: what is said meanwhile has its turn later."""
-    embedded = passed_over = 0
-    while embedded + passed_over < size.messages:
-        missing = await run.store.unembedded(size.scope, run.space.id, BATCH, passed_over)
+    last: Message | None = None
+    looked_at = embedded = 0
+    while looked_at < size.messages:
+        missing = await run.store.unembedded(size.scope, run.space.id, BATCH, last)
         if not missing:
             break
         saved = await _fill_batch(run, size.scope, missing)
+        looked_at, last = looked_at + len(missing), missing[-1]
         embedded += saved
-        passed_over += len(missing) - saved
+        run.result.embedded += saved
         run.advance(saved)
     run.advance(max(0, size.messages - embedded))
-    return embedded
 
 
 async def _fill_batch(run: _Run, scope: Scope, messages: Sequence[Message]) -> int:

@@ -126,9 +126,13 @@ class Searcher:
     async def _index_at(self, scope: Scope, freshness: Freshness) -> ScopeIndex:
         """An index that has seen at least that much."""
         index = self.cache.get(scope)
-        while index is None or index.freshness < freshness:
+        while index is None or index.freshness < freshness or not self._is_current(index):
             index = await self._refresh(scope)
         return index
+
+    def _is_current(self, index: ScopeIndex) -> bool:
+        """A scope nobody has written to knows nothing of a switch; its index does."""
+        return index.space_id == self._space.current.record.id
 
     async def _refresh(self, scope: Scope) -> ScopeIndex:
         """Join the refresh under way or start one; it goes on when a caller is cancelled."""
@@ -141,9 +145,11 @@ class Searcher:
     async def _refresh_now(self, scope: Scope) -> ScopeIndex:
         """Apply what changed, or build anew if there is no index or something was removed."""
         index = self.cache.get(scope)
-        if index is not None:
+        if index is not None and self._is_current(index):
             changes = await self._store.changes(scope, index.space_id, index.freshness.change)
-        if index is None or changes.freshness.epoch != index.freshness.epoch:
+            if changes.freshness.epoch != index.freshness.epoch:
+                index, changes = await self._anew(scope)
+        else:
             index, changes = await self._anew(scope)
         self.cache.drop(scope)  # should applying fail, the next recall starts from a clean index
         if len(changes.documents) + len(changes.vectors) <= APPLY_AT_ONCE:

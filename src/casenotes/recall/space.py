@@ -29,20 +29,20 @@ class SpaceInUse:
     def __init__(self, store: Store, current: CurrentSpace, events: Events) -> None:
         self._store = store
         self._events = events
+        self._candidates: dict[str, Embedder] = {}
         self.current = current
 
     async def follow(self) -> None:
         """Take over the store's active space if it is another one by now."""
         record = active_space(await self._store.spaces())
-        if record is None or record.id == self.current.record.id:
+        if record is None or (record.id, record.key) == (self.current.record.id, self.current.record.key):
             return
-        self._use(CurrentSpace(record, await _embedder_for(record)))
+        known = self._candidates.get(record.model)
+        self._use(CurrentSpace(record, known or await _embedder_for(record)))
 
-    async def take(self, embedder: Embedder) -> None:
-        """Go on with that embedder if its space is the active one."""
-        record = active_space(await self._store.spaces())
-        if record is not None and record.key == Space.of(embedder).key:
-            self._use(CurrentSpace(record, embedder))
+    def expect(self, embedder: Embedder) -> None:
+        """This process is about to switch to that embedder, which may be an object of the caller's own."""
+        self._candidates[embedder.label] = embedder
 
     def _use(self, current: CurrentSpace) -> None:
         self.current = current

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from casenotes.errors import BadVector
 from casenotes.events import Events
 from casenotes.models.embed import Embedder, embed_texts
-from casenotes.recall.space import CurrentSpace, SpaceInUse
+from casenotes.recall.space import SpaceInUse
 from casenotes.stores.base import Store, VectorRow
 from casenotes.types import Message, Scope
 
@@ -63,10 +63,7 @@ class VectorFiller:
 
     def hopeless(self, scope: Scope) -> int:
         """How many texts of a scope turned out to have no usable vector."""
-        return len(self._hopeless_ids(scope, self._space.current))
-
-    def _hopeless_ids(self, scope: Scope, space: CurrentSpace) -> set[str]:
-        return self._given_up.setdefault((space.record.id, scope.owner), set())
+        return len(self._given_up.get((self._space.current.record.id, scope.owner), ()))
 
     async def settle(self, scope: Scope | None = None, timeout: float | None = None) -> bool:
         """Wait for the background work of a scope, or of all; False if some is still running."""
@@ -110,14 +107,13 @@ class VectorFiller:
 
     async def fill_missing(self, scope: Scope) -> int:
         """Embed all messages of a scope that have no vector yet."""
-        filled = passed_over = 0
+        filled, last = 0, None
         space_id = self._space.current.record.id
-        while missing := await self._store.unembedded(scope, space_id, BATCH, passed_over):
+        while missing := await self._store.unembedded(scope, space_id, BATCH, last):
             count = await self._fill_batch(scope, missing)
             if count is None or self._space.current.record.id != space_id:
                 break
-            filled += count
-            passed_over += len(missing) - count
+            filled, last = filled + count, missing[-1]
         return filled
 
     async def _fill_batch(self, scope: Scope, batch: Sequence[Message]) -> int | None:
@@ -125,7 +121,8 @@ class VectorFiller:
         space = self._space.current
         if space.embedder is None:
             return None
-        hopeless = self._hopeless_ids(scope, space)
+        key = (space.record.id, scope.owner)
+        hopeless = self._given_up.get(key, set())
         wanted = [m for m in batch if m.search_text.strip() and m.id not in hopeless]
         try:
             async with self._places:
@@ -137,7 +134,7 @@ class VectorFiller:
             self._report(scope, wanted, failure)
             return None
         for message, error in made.unusable:
-            hopeless.add(str(message.id))
+            self._given_up.setdefault(key, set()).add(str(message.id))
             self._report(scope, [message], error)
         return saved
 

@@ -214,8 +214,10 @@ class Store(Protocol):
         """Save vectors of items that exist, in a space that exists; says how many, passes over others."""
         ...
 
-    async def unembedded(self, scope: Scope, space_id: int, limit: int, offset: int = 0) -> list[Message]:
-        """Messages that have text but no vector in that space, in a fixed order."""
+    async def unembedded(
+        self, scope: Scope, space_id: int, limit: int, after: Message | None = None
+    ) -> list[Message]:
+        """Messages that have text but no vector in that space, in a fixed order, behind one of them."""
         ...
 
     async def scopes(self) -> list[ScopeSize]:

@@ -41,6 +41,11 @@ def space_values(space: SpaceKey) -> dict[str, str | int | bool]:
     return dict(zip(("model", "dimensions", "normalised"), space, strict=True))
 
 
+def cursor_values(after: Message | None) -> dict[str, str | int]:
+    """Parameters of a place in the order of threads and sequence numbers."""
+    return {"after_thread": (after and after.thread_id) or "", "after_seq": (after and after.seq) or 0}
+
+
 def no_space(space_id: int) -> StoreError:
     """The error for an embedding space that is not in the store."""
     return StoreError(f"embedding space {space_id} is not in the store any more; start the command again")

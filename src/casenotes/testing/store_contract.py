@@ -222,8 +222,10 @@ class StoreContract:
     async def test_vectors_are_saved_replaced_and_seen_as_changes(self, store: Store) -> None:
         space = await store.claim_space("m", 2, True)
         await store.append(ANN, [said("a"), said("b"), said("blank", "  ")])
-        assert ids(await store.unembedded(ANN, space.id, 9)) == ["a", "b"]
-        assert ids(await store.unembedded(ANN, space.id, 9, 1)) == ["b"]
+        missing = await store.unembedded(ANN, space.id, 9)
+        assert ids(missing) == ["a", "b"]
+        assert ids(await store.unembedded(ANN, space.id, 9, missing[0])) == ["b"]
+        assert await store.unembedded(ANN, space.id, 9, missing[1]) == []
         await store.put_vectors(ANN, space.id, [VectorRow("message", "a", vector(0.1, -0.5))])
         assert ids(await store.unembedded(ANN, space.id, 9)) == ["b"]
         seen = await store.changes(ANN, space.id, 0)
@@ -297,6 +299,13 @@ class StoreContract:
         assert (await store.stats()).vectors == 0
         await store.put_vectors(ANN, old.id, [VectorRow("message", "a", vector(1, 0))])  # a late writer
         assert (await store.stats()).vectors == 0
+
+    async def test_the_id_of_a_space_is_never_given_twice(self, store: Store) -> None:
+        await store.claim_space("first", 2, True)
+        second = await store.add_space("second", 2, True)
+        await store.drop_space(second.id)
+        third = await store.add_space("third", 2, True)
+        assert third.id != second.id
 
     async def test_turns_open_close_and_are_abandoned(self, store: Store) -> None:
         async def mark(turn_id: str, status: TurnStatus, thread: str = "t1") -> int:

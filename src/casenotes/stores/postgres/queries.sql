@@ -119,6 +119,13 @@ DELETE FROM casenotes.vectors
         WHERE v.agent_id = %(agent)s AND v.resource_id = %(resource)s AND v.space_id = %(space)s
         LIMIT %(limit)s)
 
+-- name: hold_space
+-- Writers of this space wait, and then find it gone.
+SELECT 1 FROM casenotes.spaces WHERE space_id = %(space)s FOR UPDATE
+
+-- name: sees_one_scope
+SELECT row_security_active('casenotes.messages')
+
 -- name: drop_vectors_of_space
 DELETE FROM casenotes.vectors
  WHERE space_id = (SELECT space_id FROM casenotes.spaces WHERE space_id = %(space)s AND NOT active)
@@ -132,6 +139,7 @@ INSERT INTO casenotes.vectors (agent_id, resource_id, space_id, kind, item_id, v
 SELECT %(agent)s, %(resource)s, s.space_id, 'message', m.message_id, %(vector)s, %(change)s
   FROM casenotes.messages AS m JOIN casenotes.spaces AS s ON s.space_id = %(space)s
  WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.message_id = %(id)s
+   FOR KEY SHARE OF s
 ON CONFLICT (agent_id, resource_id, space_id, kind, item_id)
 DO UPDATE SET vector = excluded.vector, change = excluded.change
 
@@ -143,7 +151,8 @@ SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at
    AND NOT EXISTS (SELECT 1 FROM casenotes.vectors AS v
                     WHERE v.agent_id = %(agent)s AND v.resource_id = %(resource)s
                       AND v.space_id = %(space)s AND v.kind = 'message' AND v.item_id = m.message_id)
- ORDER BY thread_id, seq LIMIT %(limit)s OFFSET %(offset)s
+   AND (thread_id, seq) > (%(after_thread)s, %(after_seq)s)
+ ORDER BY thread_id, seq LIMIT %(limit)s
 
 -- name: scopes
 SELECT agent_id, resource_id, count(DISTINCT thread_id), count(*) FROM casenotes.messages

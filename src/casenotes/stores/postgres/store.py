@@ -16,7 +16,7 @@ import numpy as np
 from pgvector import Vector
 
 from casenotes.config import StorageSettings
-from casenotes.errors import StoreUnavailable
+from casenotes.errors import StoreError, StoreUnavailable
 from casenotes.stores.base import (
     Changes,
     Document,
@@ -43,6 +43,7 @@ from casenotes.stores.postgres.connect import (
 from casenotes.stores.rows import (
     AFTER_ALL_SEQS,
     check_repetition,
+    cursor_values,
     decode_metadata,
     document_from_row,
     encode_metadata,
@@ -228,6 +229,11 @@ class PostgresStore:
         """See Store.add_space."""
         space = (model, dimensions, normalised)
         async with self._spaces_locked() as (connection, known):
+            if await self._value(connection, "sees_one_scope", {}):
+                raise StoreError(
+                    "row-level security shows this role one scope at a time; change the embedder as the owner "
+                    "of the tables"
+                )
             same = [record for record in known if record.key == space]
             return same[0] if same else await self._insert_space(connection, space, active=False)
 
@@ -260,6 +266,7 @@ class PostgresStore:
     async def drop_space(self, space_id: int) -> None:
         """See Store.drop_space."""
         async with self._spaces_locked() as (connection, _known):
+            await connection.execute(self._sql["hold_space"], {"space": space_id})
             await connection.execute(self._sql["drop_vectors_of_space"], {"space": space_id})
             await connection.execute(self._sql["drop_space"], {"space": space_id})
 
@@ -281,9 +288,11 @@ class PostgresStore:
             )
             return cursor.rowcount
 
-    async def unembedded(self, scope: Scope, space_id: int, limit: int, offset: int = 0) -> list[Message]:
+    async def unembedded(
+        self, scope: Scope, space_id: int, limit: int, after: Message | None = None
+    ) -> list[Message]:
         """See Store.unembedded."""
-        values = {**scope_key(scope), "space": space_id, "limit": limit, "offset": offset}
+        values = {**scope_key(scope), "space": space_id, "limit": limit, **cursor_values(after)}
         return [_message(row) for row in await self._fetch(scope, "unembedded", values)]
 
     async def scopes(self) -> list[ScopeSize]:

@@ -99,8 +99,8 @@ SELECT kind, item_id, vector FROM vectors
 SELECT space_id, model, dimensions, normalised, active FROM spaces ORDER BY space_id
 
 -- name: insert_space
-INSERT INTO spaces (model, dimensions, normalised, active)
-VALUES (:model, :dimensions, :normalised, :active)
+INSERT INTO spaces (space_id, model, dimensions, normalised, active)
+VALUES (:space, :model, :dimensions, :normalised, :active)
 
 -- name: deactivate_spaces
 UPDATE spaces SET active = 0 WHERE active = 1
@@ -140,7 +140,8 @@ SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM 
    AND NOT EXISTS (SELECT 1 FROM vectors AS v
                     WHERE v.agent_id = :agent AND v.resource_id = :resource AND v.space_id = :space
                       AND v.kind = 'message' AND v.item_id = m.message_id)
- ORDER BY thread_id, seq LIMIT :limit OFFSET :offset
+   AND (thread_id, seq) > (:after_thread, :after_seq)
+ ORDER BY thread_id, seq LIMIT :limit
 
 -- name: scopes
 SELECT agent_id, resource_id, count(DISTINCT thread_id), count(*) FROM messages

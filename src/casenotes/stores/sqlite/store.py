@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +27,7 @@ from casenotes.stores.base import (
 )
 from casenotes.stores.rows import (
     AFTER_ALL_SEQS,
+    cursor_values,
     decode_metadata,
     document_from_row,
     message_from_row,
@@ -239,8 +241,11 @@ class SqliteStore:
         return known.get(space) or self._insert_space(connection, space, active=False)
 
     def _insert_space(self, connection: sqlite3.Connection, space: SpaceKey, *, active: bool) -> SpaceRecord:
-        connection.execute(self._sql["insert_space"], space_values(space) | {"active": active})
-        return next(record for record in self._spaces(connection) if record.key == space)
+        newest = max((record.id for record in self._spaces(connection)), default=0)
+        space_id = max(newest + 1, time.time_ns() // 1000)  # never one that was used before
+        values = space_values(space) | {"active": active, "space": space_id}
+        connection.execute(self._sql["insert_space"], values)
+        return next(record for record in self._spaces(connection) if record.id == space_id)
 
     async def activate_space(self, space_id: int) -> None:
         """See Store.activate_space."""
@@ -281,9 +286,11 @@ class SqliteStore:
         rows = [value | {"change": change} for value in values]
         return connection.executemany(self._sql["put_message_vector"], rows).rowcount
 
-    async def unembedded(self, scope: Scope, space_id: int, limit: int, offset: int = 0) -> list[Message]:
+    async def unembedded(
+        self, scope: Scope, space_id: int, limit: int, after: Message | None = None
+    ) -> list[Message]:
         """See Store.unembedded."""
-        values = scope_key(scope) | {"space": space_id, "limit": limit, "offset": offset}
+        values = scope_key(scope) | {"space": space_id, "limit": limit} | cursor_values(after)
         sql = self._sql["unembedded"]
         rows = await self._read(lambda connection: connection.execute(sql, values).fetchall())
         return [_message(row) for row in rows]

@@ -49,6 +49,7 @@ def test_paired_differences_and_their_standard_error() -> None:
 
 
 def test_one_query_or_equal_runs_have_no_clear_difference() -> None:
+    assert not paired_difference([0.0], [1.0]).is_clear
     assert not paired_difference([0.5, 0.1], [0.5, 0.1]).is_clear
     assert paired_difference([0.0], [0.0]).standard_error == 0
 
@@ -69,7 +70,13 @@ def test_runs_are_compared_over_their_common_queries() -> None:
         compare_runs(run_of(a=1.0), run_of(b=1.0))
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"queries": 7}', '{"queries": [{}]}', '{"queries": [7]}'])
+NO_LEVEL = '{"queries": [{"id": "1", "message": {}}]}'
+NO_NUMBER = '{"queries": [{"id": "1", "message": {"recall@1": "x"}, "thread": {}}]}'
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"queries": 7}', '{"queries": [{}]}', '{"queries": [7]}', NO_LEVEL, NO_NUMBER]
+)
 def test_a_file_that_is_no_evaluation_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "run.json"
     file.write_text(content)

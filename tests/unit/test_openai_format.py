@@ -167,3 +167,42 @@ def test_results_find_their_calls_without_ids(read) -> None:
     ids = [getattr(part, "id", None) or part.call_id for message in messages for part in message.parts]
     first, second = ids[:2]
     assert ids == [first, second, second, first, first, "call:6:1:1"]
+
+
+def test_ids_numbered_within_each_conversation_lose_nothing(read) -> None:
+    def numbered(*texts: str) -> dict[str, object]:
+        return {"messages": [{"id": n, "role": "user", "content": t} for n, t in enumerate(texts)]}
+
+    file = [numbered("oven one", "oven two"), numbered("crane one", "crane two")]
+    ids = [message.id for message in read(file).messages]
+    assert len(set(ids)) == 4
+    assert ids == [message.id for message in read(file).messages]
+
+
+def test_a_message_without_time_takes_that_of_the_one_before(read) -> None:
+    first = {"role": "user", "content": "when?", "created_at": "2024-05-01T08:00:00Z"}
+    reading = read([first, {"role": "assistant", "content": "soon"}])
+    assert [message.created_at.year for message in reading.messages] == [2024, 2024]
+
+
+def test_lines_with_a_scope_are_ours_even_if_they_say_content(read) -> None:
+    lines = [
+        {
+            "scope": name,
+            "thread": f"{name}-1",
+            "time": "2024-01-01",
+            "role": "user",
+            "content": f"{name} speaks",
+        }
+        for name in ("alice", "bob")
+    ]
+    reading = read("\n".join(map(json.dumps, lines)).encode())
+    assert reading.format == "jsonl"
+    assert [(line.scope.resource_id, line.message.text) for line in reading] == [
+        ("alice", "alice speaks"),
+        ("bob", "bob speaks"),
+    ]
+    forced = read([{"role": "user", "content": "fine"}, lines[0]], format="openai")
+    assert [refused.reason for refused in forced.refused] == [
+        "it names a scope of its own; import the file with --format jsonl"
+    ]

@@ -43,6 +43,10 @@ def import_command(
         str | None,
         typer.Option(help="Whose conversations they are, where the file does not say.", metavar="ID"),
     ] = None,
+    thread: Annotated[
+        str | None,
+        typer.Option(help="The thread of messages that name none; the file's name if left out.", metavar="ID"),
+    ] = None,
     format: Annotated[
         str, typer.Option(help=f"The file's format: {', '.join(CHOICES)}.", metavar="NAME")
     ] = AUTO,
@@ -56,7 +60,7 @@ def import_command(
     need --resource. Importing a file again adds nothing; a killed import can be repeated. What cannot
     be used is listed with its place in the file, and the exit code is then 1.
     """
-    options = ReadOptions(agent, resource, file.stem, parse_timezone(timezone), datetime.now(UTC))
+    options = ReadOptions(agent, resource, thread or file.stem, parse_timezone(timezone), datetime.now(UTC))
     started = time.perf_counter()
     summary, location = asyncio.run(_import(file, db, options, format, show_progress=not json))
     seconds = time.perf_counter() - started

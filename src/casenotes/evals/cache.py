@@ -67,12 +67,13 @@ class CachedEmbedder:
     def _find(self, space: str, hashes: Sequence[str]) -> dict[str, Any]:
         with closing(self._connect()) as connection:
             rows = connection.execute(FIND, (space, json.dumps(hashes))).fetchall()
-        return {key: np.frombuffer(vector, dtype="<f4") for key, vector in rows}
+        whole = [(key, vector) for key, vector in rows if len(vector) == 4 * self.dimensions]
+        return {key: np.frombuffer(vector, dtype="<f4") for key, vector in whole}
 
     def _save(self, space: str, vectors: dict[str, Any]) -> None:
         rows = [(space, key, vector.tobytes()) for key, vector in vectors.items()]
         with closing(self._connect()) as connection, connection:
-            connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
+            connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
 
     def _connect(self) -> sqlite3.Connection:
         try:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from casenotes.errors import UsageError
-from casenotes.evals.metrics import PairedDifference, paired_difference
+from casenotes.evals.metrics import PairedDifference, paired_difference, query_metrics
 
 LEVELS = ("message", "thread")
+METRICS = tuple(query_metrics([], {"any"}))
 PerQuery = Mapping[str, Mapping[str, Any]]
 
 
@@ -28,14 +29,18 @@ def read_run(path: Path) -> dict[str, Mapping[str, Any]]:
     """The queries of a file written by `casenotes eval retrieval --json`, by id."""
     try:
         queries = json.loads(path.read_bytes())["queries"]
-        return {str(query["id"]): query for query in queries}
+        return {str(query["id"]): {level: _numbers(query[level]) for level in LEVELS} for query in queries}
     except OSError as error:
         raise UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
             f"{str(path)!r} is no saved evaluation ({error!r}); make one with "
             "casenotes eval retrieval --json > FILE"
         ) from None
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    return {metric: float(metrics[metric]) for metric in METRICS}
 
 
 def compare_runs(first: PerQuery, second: PerQuery) -> Comparison:

@@ -54,6 +54,7 @@ def mean_metrics(rows: Iterable[Metrics]) -> Metrics:
 class PairedDifference:
     """One metric of two runs over the same queries; the standard error is that of the mean difference."""
 
+    queries: int
     first: float
     second: float
     difference: float
@@ -64,7 +65,7 @@ class PairedDifference:
     @property
     def is_clear(self) -> bool:
         """Whether the difference is larger than two of its standard errors."""
-        return abs(self.difference) > 2 * self.standard_error
+        return self.queries > 1 and abs(self.difference) > 2 * self.standard_error
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float]) -> PairedDifference:
@@ -74,6 +75,7 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Paired
     mean = sum(differences) / count
     variance = sum((d - mean) ** 2 for d in differences) / max(1, count - 1)
     return PairedDifference(
+        queries=count,
         first=sum(first) / count,
         second=sum(second) / count,
         difference=mean,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -105,7 +106,11 @@ class EmbeddingFailures:
 
 def read_queries(path: Path) -> list[Query]:
     """The queries of a JSONL file; a wrong line is an error, as it would change the result."""
-    return list(_queries(path))
+    queries = list(_queries(path))
+    repeated = [name for name, count in Counter(query.id for query in queries).items() if count > 1]
+    if repeated:
+        raise UsageError(f"{path}: the query id {repeated[0]!r} stands there more than once")
+    return queries
 
 
 def _queries(path: Path) -> Iterator[Query]:
@@ -123,11 +128,19 @@ def _queries(path: Path) -> Iterator[Query]:
                 scope=item["scope"],
                 text=item["query"],
                 time=_query_time(item.get("time")),
-                relevant=frozenset(item.get("relevant") or ()),
+                relevant=_message_ids(item.get("relevant")),
                 category=str(item.get("category") or "all"),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(f"{path} line {number} is no query: {error!r}") from None
+
+
+def _message_ids(given: object) -> frozenset[str]:
+    if given is None:
+        return frozenset()
+    if not isinstance(given, list) or not all(isinstance(item, str) for item in given):
+        raise ValueError(f"'relevant' must be a list of message ids, got {given!r:.80}")
+    return frozenset(given)
 
 
 def _query_time(given: str | None) -> datetime | None:

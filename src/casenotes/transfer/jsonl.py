@@ -63,7 +63,7 @@ def _message_line(
 ) -> MessageLine:
     scope = _scope(item, options)
     position = positions[scope] = positions.get(scope, 0) + 1
-    text = item.get("text")
+    text = item.get("text", item.get("content"))
     if not isinstance(text, str):
         raise InvalidMessage("no text: the field 'text' must be a string")
     role, replaced = known_role(item.get("role"))

@@ -33,11 +33,15 @@ ITEMS = {"function_call", "function_call_output", "reasoning", "custom_tool_call
 
 
 def _is_message(item: Mapping[str, Any]) -> bool:
+    if "scope" in item:  # a line of ours that says `content` instead of `text`
+        return False
     has_role = isinstance(item.get("role"), str) and any(name in item for name in SAID)
     return has_role or (isinstance(item.get("type"), str) and item["type"] in ITEMS)
 
 
 def _message(item: Mapping[str, Any]) -> Spoken:
+    if "scope" in item:
+        raise InvalidMessage("it names a scope of its own; import the file with --format jsonl")
     time = item.get("created_at") or item.get("timestamp")
     role = text_field(item, "role")
     if role is None:

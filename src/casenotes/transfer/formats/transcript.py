@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -152,7 +153,7 @@ def as_object(value: object, what: str) -> Mapping[str, Any]:
 
 
 def _read(grammar: Grammar, values: Iterable[Value], options: ReadOptions) -> Iterator[tuple[Line, int]]:
-    whole_file = OpenThread(Scope(options.agent, options.resource, options.thread), options)
+    whole_file = OpenThread(Scope(options.agent, options.resource, options.thread), options, {})
     for number, value, position in values:
         for line in _entry_lines(grammar, number, value, whole_file, options):
             yield line, position
@@ -170,7 +171,7 @@ def _entry_lines(
             yield from _counted(whole_file.lines(grammar, value, number, None))
             return
         thread_id = own_id(conversation.id) or f"{options.thread}-{number}"
-        thread = OpenThread(Scope(options.agent, options.resource, thread_id), options)
+        thread = OpenThread(Scope(options.agent, options.resource, thread_id), options, whole_file.owners)
     except CasenotesError as error:
         yield RefusedLine(number, str(error))
         return
@@ -204,10 +205,15 @@ def _counted(lines: Iterable[Line | LeftOut]) -> Iterator[Line]:
 
 @dataclass(slots=True)
 class OpenThread:
-    """A thread that is being filled: it knows which calls wait for their result."""
+    """A thread that is being filled: it knows which calls wait for their result.
+
+    `owners` tells, for the whole file, in which thread each message id was met first.
+    """
 
     scope: Scope
     options: ReadOptions
+    owners: dict[str, str]
+    last_time: datetime | None = None
     calls: OpenCalls = field(default_factory=lambda: OpenCalls())
 
     def lines(
@@ -241,12 +247,16 @@ class OpenThread:
         message = Message(
             role,
             "\n".join(piece.text for piece in pieces if piece.text),
-            created_at=time or self.options.now,
+            created_at=time or self.last_time or self.options.now,
             parts=tuple(self._parts(pieces, f"{given or position}:{turn}")),
             metadata=_metadata(spoken.name, replaced),
         )
         own = f"{given}:{turn}" if given and turn > 1 else given
+        thread_id = str(self.scope.thread_id)
+        if own and self.owners.setdefault(own, thread_id) != thread_id:
+            own = f"{thread_id}:{own}"  # numbered within its conversation, as others of this file are too
         derived = derived_id(self.scope, f"{position}.{turn}", role, message.search_text)
+        self.last_time = time or self.last_time
         return replace(message, id=own or derived), replaced, time is None
 
     def _parts(self, pieces: Iterable[Piece], place: str) -> Iterator[Part]:

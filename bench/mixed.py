@@ -1,6 +1,6 @@
 """Recall while somebody writes: 95th percentile with one writer against the quiet one, in one run.
 
-    python bench/mixed.py [--entries 10000] [--recalls 400] [--embedder static minilm+static]
+    python bench/mixed.py [--entries 10000] [--recalls 1000] [--embedder static minilm+static]
 
 The writer adds one message after another to the scope that is searched, as fast as they are
 acknowledged and embedded; recall is the whole public call, embedding of the question included.
@@ -23,6 +23,7 @@ from casenotes import Memory, Message, Scope
 from casenotes.models.registry import resolve_embedder
 
 OWNER = Scope("bench", "owner", "thread")
+ROUNDS = 10
 
 
 async def recall_seconds(memory: Memory, queries: list[str]) -> list[float]:
@@ -58,15 +59,20 @@ async def measure(name: str, entries: int, recalls: int, directory: Path) -> dic
         await fill(memory, entries)
         queries = make_queries(recalls)
         await recall_seconds(memory, queries[:30])
-        before = await recall_seconds(memory, queries)
         texts, written = make_texts(5_000, seed=8), []
-        writer = asyncio.create_task(write_until_cancelled(memory, texts, written))
-        started = time.perf_counter()
-        busy = await recall_seconds(memory, queries)
-        writes_per_second = len(written) / (time.perf_counter() - started)
-        writer.cancel()
-        await asyncio.gather(writer, return_exceptions=True)
-        quiet = before + await recall_seconds(memory, queries)
+        quiet: list[float] = []
+        busy: list[float] = []
+        writing = 0.0
+        for number in range(ROUNDS):  # alternating, because the machine's own mood changes
+            asked = queries[number::ROUNDS]
+            quiet += await recall_seconds(memory, asked)
+            writer = asyncio.create_task(write_until_cancelled(memory, texts, written))
+            started = time.perf_counter()
+            busy += await recall_seconds(memory, asked)
+            writing += time.perf_counter() - started
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+        writes_per_second = len(written) / writing
     return {
         "embedder": name,
         "entries": entries,
@@ -82,7 +88,7 @@ async def measure(name: str, entries: int, recalls: int, directory: Path) -> dic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--entries", type=int, default=10_000)
-    parser.add_argument("--recalls", type=int, default=400)
+    parser.add_argument("--recalls", type=int, default=1000)
     parser.add_argument("--embedder", nargs="+", default=["static", "minilm+static"])
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:

@@ -121,6 +121,11 @@ def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:
     return Path(variables.get("XDG_CACHE_HOME") or Path.home() / ".cache", "casenotes")
 
 
+def usable_cores() -> int:
+    """How many processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _whole_number(name: str, text: str) -> int:
     try:
         return int(text)

@@ -47,6 +47,15 @@ def test_more_rows_than_a_block_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.centred == pytest.approx(centred_by_definition(rows, query, CENTRING), abs=1e-4)
 
 
+def test_rows_shared_by_several_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("casenotes.recall.matrix.ROWS_FOR_A_CORE", 10)
+    monkeypatch.setattr("casenotes.recall.matrix.usable_cores", lambda: 3)
+    rows, query = unit_rows(95), unit_rows(1, seed=2)[0]
+    found = filled(rows).similarities(query, CENTRING)
+    assert found.cosine == pytest.approx(rows @ query, abs=3e-5)
+    assert found.centred == pytest.approx(centred_by_definition(rows, query, CENTRING), abs=1e-4)
+
+
 def test_without_centring_both_are_the_cosine() -> None:
     rows, query = unit_rows(9), unit_rows(1, seed=2)[0]
     found = filled(rows).similarities(query, 0)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from casenotes.config import usable_cores
 from casenotes.errors import EmbeddingError, MissingExtra
 from casenotes.models.embed import Matrix
 from casenotes.models.packaged import is_installed, package_folder
@@ -74,7 +75,7 @@ class MiniLmEmbedder:
         def run(batch: list[int]) -> None:
             vectors[batch] = _run([pieces[i] for i in batch])
 
-        with ThreadPoolExecutor(_cores() if len(texts) >= BULK else 1) as workers:
+        with ThreadPoolExecutor(usable_cores() if len(texts) >= BULK else 1) as workers:
             list(workers.map(run, _batches_of_like_length(pieces)))
         return vectors
 
@@ -127,10 +128,6 @@ def _runtime_without_telemetry() -> Any:
         raise MissingExtra(f"the embedder 'minilm' needs onnxruntime; {REMEDY} ({error})") from None
     onnxruntime.disable_telemetry_events()
     return onnxruntime
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache

@@ -6,16 +6,23 @@ about a hundred-thousandth in a cosine, and a scan that is faster because it mov
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from casenotes.config import usable_cores
 from casenotes.models.embed import Matrix
 from casenotes.recall.lexical import Floats
 
 LARGEST = 32_767
 BLOCK_BYTES = 1_000_000
+ROWS_FOR_A_CORE = 25_000
+"""Fewer rows are multiplied sooner than another thread is started."""
+
 CENTRE_PRIOR = 10
 """The centre of a scope counts as if ten more vectors stood at the origin: a few say little about it."""
 
@@ -108,19 +115,30 @@ class VectorTable:
         return Similarities(cosine, centred)
 
     def _products(self, *vectors: Floats) -> list[Floats]:
-        """Every row times each vector, in blocks of rows that stay in the processor's cache."""
+        """Every row times each vector; large tables are cut into parts for several cores."""
         results = [np.empty(self._count, dtype=np.float32) for _ in vectors]
-        size = max(1, BLOCK_BYTES // (4 * self._dimensions))
-        block = np.empty((min(size, self._count), self._dimensions), dtype=np.float32)
-        for start in range(0, self._count, size):
-            rows = self._rows[start : min(start + size, self._count)]
-            part = block[: len(rows)]
-            np.copyto(part, rows)
-            for vector, result in zip(vectors, results, strict=True):
-                np.dot(part, vector, out=result[start : start + len(rows)])
+        parts = max(1, min(usable_cores(), self._count // ROWS_FOR_A_CORE))
+        ends = [self._count * part // parts for part in range(parts + 1)]
+        if parts == 1:
+            self._multiply(0, self._count, vectors, results)
+        else:
+            with ThreadPoolExecutor(parts) as workers:
+                multiply = partial(self._multiply, vectors=vectors, results=results)
+                list(workers.map(multiply, ends[:-1], ends[1:]))
         for result in results:
             result *= self._scales[: self._count]
         return results
+
+    def _multiply(self, first: int, end: int, vectors: Sequence[Floats], results: Sequence[Floats]) -> None:
+        """Those rows, in blocks that stay in the processor's cache while they are unfolded."""
+        size = max(1, BLOCK_BYTES // (4 * self._dimensions))
+        block = np.empty((min(size, end - first), self._dimensions), dtype=np.float32)
+        for start in range(first, end, size):
+            stop = min(start + size, end)
+            part = block[: stop - start]
+            np.copyto(part, self._rows[start:stop])
+            for vector, result in zip(vectors, results, strict=True):
+                np.dot(part, vector, out=result[start:stop])
 
 
 def centred_cosine(cosine: Floats, centre_products: Floats, query: Floats, centre: Floats) -> Floats:

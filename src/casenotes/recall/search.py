@@ -113,7 +113,10 @@ class Searcher:
 
     async def _fresh_index(self, scope: Scope) -> ScopeIndex:
         await self._filler.settle(scope, self._settings.deadline_seconds)
-        index = await self._index_at(scope, await self._store.freshness(scope))
+        if scope.owner in self._refreshing:  # it may have begun before the latest write
+            index = await self._index_at(scope, await self._store.freshness(scope))
+        else:  # one read tells whether something changed, and what
+            index = await self._refresh(scope)
         if index.missing_vectors > self._filler.hopeless(scope) and self._filler.is_ready(scope):
             if index.missing_vectors > HEAL_AT_ONCE:
                 self._filler.schedule_missing(scope)
@@ -151,13 +154,19 @@ class Searcher:
                 index, changes = await self._anew(scope)
         else:
             index, changes = await self._anew(scope)
+        if changes.documents or changes.vectors:
+            await self._apply(scope, index, changes)
+        else:
+            index.freshness = changes.freshness
+        self.cache.put(scope, index)
+        return index
+
+    async def _apply(self, scope: Scope, index: ScopeIndex, changes: Changes) -> None:
         self.cache.drop(scope)  # should applying fail, the next recall starts from a clean index
         if len(changes.documents) + len(changes.vectors) <= APPLY_AT_ONCE:
             index.apply(changes)
         else:
             await asyncio.to_thread(index.apply, changes)
-        self.cache.put(scope, index)
-        return index
 
     async def _anew(self, scope: Scope) -> tuple[ScopeIndex, Changes]:
         """An empty index and all there is for it, read in a space that was active while it was read."""

@@ -112,8 +112,8 @@ async def _save_batch(memory: Memory, batch: Sequence[MessageLine], summary: Imp
     by_owner: dict[Scope, list[Message]] = {}
     for scope, messages in saved:
         by_owner.setdefault(scope.owner, []).extend(messages)
-    for owner, messages in by_owner.items():
-        summary.vectors += await memory.embed(owner, messages)
+    embedding = (memory.embed(owner, messages) for owner, messages in by_owner.items())
+    summary.vectors += sum(await asyncio.gather(*embedding))
 
 
 async def _save_lines(

@@ -190,8 +190,11 @@ class SqliteStore:
     def _changes(self, connection: sqlite3.Connection, values: dict[str, Any]) -> Changes:
         connection.execute("BEGIN")
         try:
+            freshness = self._freshness(connection, values)
+            if freshness.change == values["after"]:
+                return Changes(freshness, [], [])
             return Changes(
-                self._freshness(connection, values),
+                freshness,
                 [_document(row) for _, *row in sorted(self._changed_messages(connection, values))],
                 [VectorRow(*row) for row in connection.execute(self._sql["changed_vectors"], values)],
             )

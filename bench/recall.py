@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import gc
 import json
 import sqlite3
@@ -31,6 +32,11 @@ ROUNDS = 60
 
 
 def resident_bytes() -> int:
+    """What the process holds, after the allocator has given back what is free (where it can be told to)."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim:
+        trim(0)
     return int(psutil.Process().memory_info().rss)
 
 
@@ -126,19 +132,17 @@ async def measure_size(size: int, dimensions: int, directory: Path) -> dict[str,
     async with Memory.open(f"sqlite:///{directory}/own-{size}.db", embedder=GivenVectors(dimensions)) as memory:
         await fill(memory, OWNER, texts, vectors)
         rank = memory._searcher.rank
-        gc.collect()
         before = resident_bytes()
         started = time.perf_counter()
         await rank(OWNER, queries[0], query_vectors[0], 10)
         cold = time.perf_counter() - started
-        gc.collect()
-        grown = resident_bytes() - before
         recall_ms = await median_ms_async(
             lambda n: rank(OWNER, queries[n % ROUNDS], query_vectors[n % ROUNDS], 10)
         )
         scan_ms = median_ms(lambda n: vectors @ query_vectors[n % ROUNDS])
         plain_ms = median_ms(lambda n: plain.search("owner", queries[n % ROUNDS], query_vectors[n % ROUNDS]))
         index = memory._searcher.cache.get(OWNER)
+        grown = resident_bytes() - before
         return {
             "entries": size,
             "dimensions": dimensions,

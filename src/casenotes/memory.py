@@ -190,8 +190,10 @@ class Memory:
 
         now = self._clock.now()
         mark = TurnMark(turn_id, status, now) if status else None
-        saved = await self._store.append(scope, self._checked(messages, turn_id, position), mark)
-        self._filler.schedule(scope, saved.new_messages)
+        checked = self._checked(messages, turn_id, position)
+        with self._filler.expecting(scope):
+            saved = await self._store.append(scope, checked, mark)
+            self._filler.schedule(scope, saved.new_messages)
         return saved
 
     def _checked(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
@@ -214,8 +216,10 @@ class Memory:
         `embed=False` the vectors are left to `embed` or to the next recall.
         """
         checked = self._checked(as_messages(messages, role), new_id(self._clock.now()), 0)
-        saved = await self._store.append(scope, checked)
-        if embed:
+        if not embed:
+            return await self._store.append(scope, checked)
+        with self._filler.expecting(scope):
+            saved = await self._store.append(scope, checked)
             await self.embed(scope, saved.new_messages)
         return saved
 

@@ -124,7 +124,7 @@ async def _embedder_findings() -> list[Finding]:
         await embed_texts(embedder, ["a short text"])
     except CasenotesError as error:
         return [Finding("embedder", "failed", str(error), "choose another with CASENOTES_EMBEDDER_MODEL")]
-    return [Finding("embedder", "ok", str(Space.of(embedder)))]
+    return [Finding("embedder", "ok", f"{Space.of(embedder)}, for new stores")]
 
 
 async def _store_findings(db: str | None) -> list[Finding]:

@@ -6,6 +6,7 @@ about a hundred-thousandth in a cosine, and a scan that is faster because it mov
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -132,13 +133,27 @@ class VectorTable:
     def _multiply(self, first: int, end: int, vectors: Sequence[Floats], results: Sequence[Floats]) -> None:
         """Those rows, in blocks that stay in the processor's cache while they are unfolded."""
         size = max(1, BLOCK_BYTES // (4 * self._dimensions))
-        block = np.empty((min(size, end - first), self._dimensions), dtype=np.float32)
+        block = _scratch(min(size, end - first), self._dimensions)
         for start in range(first, end, size):
             stop = min(start + size, end)
             part = block[: stop - start]
             np.copyto(part, self._rows[start:stop])
             for vector, result in zip(vectors, results, strict=True):
                 np.dot(part, vector, out=result[start:stop])
+
+
+class _Scratch(threading.local):
+    """Room to unfold rows in, one for each thread that searches: new memory would cost more than the work."""
+
+    floats: Floats = np.zeros(0, dtype=np.float32)
+
+    def __call__(self, rows: int, dimensions: int) -> Matrix:
+        if len(self.floats) < rows * dimensions:
+            self.floats = np.empty(rows * dimensions, dtype=np.float32)
+        return self.floats[: rows * dimensions].reshape(rows, dimensions)
+
+
+_scratch = _Scratch()
 
 
 def centred_cosine(cosine: Floats, centre_products: Floats, query: Floats, centre: Floats) -> Floats:

@@ -113,10 +113,11 @@ class Searcher:
 
     async def _fresh_index(self, scope: Scope) -> ScopeIndex:
         await self._filler.settle(scope, self._settings.deadline_seconds)
-        if scope.owner in self._refreshing:  # it may have begun before the latest write
+        index = self.cache.get(scope)
+        if index is None or scope.owner in self._refreshing:
             index = await self._index_at(scope, await self._store.freshness(scope))
-        else:  # one read tells whether something changed, and what
-            index = await self._refresh(scope)
+        else:
+            index = await self._caught_up(scope, index)
         if index.missing_vectors > self._filler.hopeless(scope) and self._filler.is_ready(scope):
             if index.missing_vectors > HEAL_AT_ONCE:
                 self._filler.schedule_missing(scope)
@@ -125,6 +126,25 @@ class Searcher:
                 await self._filler.settle(scope, self._settings.deadline_seconds)
                 index = await self._index_at(scope, await self._store.freshness(scope))
         return index
+
+    async def _caught_up(self, scope: Scope, index: ScopeIndex) -> ScopeIndex:
+        """The index with what came since: one read tells whether something changed, and what."""
+        changes = await self._store.changes(scope, index.space_id, index.freshness.change)
+        if not self._is_small_step(index, changes):
+            return await self._index_at(scope, changes.freshness)
+        if changes.freshness > index.freshness:
+            self._apply_now(scope, index, changes)
+        return index
+
+    def _is_small_step(self, index: ScopeIndex, changes: Changes) -> bool:
+        few = len(changes.documents) + len(changes.vectors) <= APPLY_AT_ONCE
+        same_epoch = changes.freshness.epoch == index.freshness.epoch
+        return few and same_epoch and self._is_current(index) and not index.is_busy
+
+    def _apply_now(self, scope: Scope, index: ScopeIndex, changes: Changes) -> None:
+        self.cache.drop(scope)  # should applying fail, the next recall starts from a clean index
+        index.apply(changes)
+        self.cache.put(scope, index)
 
     async def _index_at(self, scope: Scope, freshness: Freshness) -> ScopeIndex:
         """An index that has seen at least that much."""
@@ -154,19 +174,13 @@ class Searcher:
                 index, changes = await self._anew(scope)
         else:
             index, changes = await self._anew(scope)
-        if changes.documents or changes.vectors:
-            await self._apply(scope, index, changes)
+        if self._is_small_step(index, changes):
+            self._apply_now(scope, index, changes)
         else:
-            index.freshness = changes.freshness
-        self.cache.put(scope, index)
-        return index
-
-    async def _apply(self, scope: Scope, index: ScopeIndex, changes: Changes) -> None:
-        self.cache.drop(scope)  # should applying fail, the next recall starts from a clean index
-        if len(changes.documents) + len(changes.vectors) <= APPLY_AT_ONCE:
-            index.apply(changes)
-        else:
+            self.cache.drop(scope)
             await asyncio.to_thread(index.apply, changes)
+            self.cache.put(scope, index)
+        return index
 
     async def _anew(self, scope: Scope) -> tuple[ScopeIndex, Changes]:
         """An empty index and all there is for it, read in a space that was active while it was read."""

@@ -86,7 +86,7 @@ class VectorFiller:
         A failing embedder becomes an event and is not asked again for the rest.
         """
         filled = 0
-        with self._noted(scope):
+        with self.expecting(scope):
             for start in range(0, len(messages), BATCH):
                 count = await self._fill_batch(scope, messages[start : start + BATCH])
                 if count is None:
@@ -95,8 +95,8 @@ class VectorFiller:
         return filled
 
     @contextmanager
-    def _noted(self, scope: Scope) -> Iterator[None]:
-        """While vectors of a scope are being made, nobody else needs to look for missing ones."""
+    def expecting(self, scope: Scope) -> Iterator[None]:
+        """While messages of a scope are saved and embedded, nobody else needs to look for missing vectors."""
         self._embedding[scope.owner] += 1
         try:
             yield

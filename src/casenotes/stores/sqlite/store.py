@@ -188,13 +188,13 @@ class SqliteStore:
         return await self._read(lambda connection: self._changes(connection, values))
 
     def _changes(self, connection: sqlite3.Connection, values: dict[str, Any]) -> Changes:
+        freshness = self._freshness(connection, values)
+        if freshness.change == values["after"]:
+            return Changes(freshness, [], [])
         connection.execute("BEGIN")
         try:
-            freshness = self._freshness(connection, values)
-            if freshness.change == values["after"]:
-                return Changes(freshness, [], [])
             return Changes(
-                freshness,
+                self._freshness(connection, values),
                 [_document(row) for _, *row in sorted(self._changed_messages(connection, values))],
                 [VectorRow(*row) for row in connection.execute(self._sql["changed_vectors"], values)],
             )

@@ -37,7 +37,8 @@ class SearchSettings:
     centring: float = 0.5
     recency_weight: float = 0.005
     vector_floor: float = 0.15
-    relevance_floor: float = 0.4
+    full_similarity: float = 0.3
+    relevance_floor: float = 0.35
     bm25_k1: float = 1.5
     bm25_b: float = 0.9
     index_cache_bytes: int = 512 * 1024 * 1024
@@ -49,7 +50,7 @@ class SearchSettings:
         _at_least("index_cache_bytes", self.index_cache_bytes, 0)
         if self.lexical_weight is not None:
             _between("lexical_weight", self.lexical_weight, 0, 1)
-        for name in ("thread_share", "user_weight", "centring", "recency_weight", "bm25_b"):
+        for name in ("thread_share", "user_weight", "centring", "full_similarity", "recency_weight", "bm25_b"):
             _between(name, getattr(self, name), 0, 1)
         _between("vector_floor", self.vector_floor, -1, 1)
         _between("relevance_floor", self.relevance_floor, -1, 2)

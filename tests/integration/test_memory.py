@@ -471,3 +471,57 @@ async def test_a_closed_memory_says_so(store_url: str) -> None:
         await memory.history(ANN)
     with pytest.raises(StoreUnavailable, match="closed"):
         await memory.append(ANN, "late")
+
+
+async def test_many_readers_and_writers_never_stall(store_url: str) -> None:
+    """Each append is more than a recall takes in at once, so refreshes overlap all the time."""
+    async with Memory.open(store_url, embedder="static") as memory:
+        await memory.append(ANN, "the fan is loud")
+
+        async def write(lane: int) -> None:
+            for n in range(6):
+                scope = Scope(ANN.agent_id, ANN.resource_id, f"lane-{lane}")
+                texts = [Message("user", f"fan {n} of lane {lane}, part {part}") for part in range(70)]
+                await memory.append(scope, texts, embed=False)
+
+        async def read() -> None:
+            for _ in range(12):
+                assert await memory.recall(ANN, "loud fan")
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(write(lane) for lane in range(3)), *(read() for _ in range(8)))
+
+
+@pytest.mark.parametrize("embedder", ["static", "minilm+static"])
+async def test_an_identifier_is_found_in_a_chatty_question(sqlite_url: str, embedder: str) -> None:
+    async with Memory.open(sqlite_url, embedder=embedder) as memory:
+        lamps = [Message("user", f"please switch the lamp in room {n} on or off") for n in range(80)]
+        await memory.append(ANN, lamps)
+        await memory.append(
+            ANN, "After lunch QX7741-ZETA was greased by the night shift and refund 7731 was booked"
+        )
+        chatty = (
+            "Do you remember which machine caused trouble, I think the name was QX7741-ZETA, and who fixed it?"
+        )
+        for query in (chatty, "refund 7731", "which invoice mentions 7731"):
+            for top_k in (1, 5, 20):
+                hits = await memory.recall(ANN, query, top_k)
+                assert "7731" in hits[0].content, (query, top_k)
+        assert await memory.recall(ANN, "how tall are giraffes in Kenya") == []
+
+
+async def test_what_has_no_vector_is_found_by_one_word(sqlite_url: str) -> None:
+    class Picky(HashEmbedder):
+        async def embed(self, texts):
+            return [
+                [0.0] * self.dimensions if "Aldermoor" in text and "which" not in text else vector
+                for text, vector in zip(texts, await super().embed(texts), strict=True)
+            ]
+
+    async with Memory.open(sqlite_url, embedder=Picky(64)) as memory:
+        await memory.append(ANN, [Message("user", f"note {n} about pumps and valves") for n in range(30)])
+        await memory.append(ANN, "Aldermoor called")
+        hits = await memory.recall(
+            ANN, "which customer from the coast phoned us yesterday, was it Aldermoor maybe"
+        )
+        assert hits[0].content == "Aldermoor called"

@@ -88,3 +88,16 @@ def test_a_vector_that_changes_replaces_its_old_part_of_the_centre() -> None:
 def test_a_row_takes_two_bytes_a_dimension_and_a_scale() -> None:
     table = filled(unit_rows(16))
     assert table.nbytes == 16 * (2 * 48 + 4)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
+def test_a_damaged_vector_leaves_its_row_missing_and_the_rest_alone(bad: float) -> None:
+    rows, query = unit_rows(6), unit_rows(1, seed=2)[0]
+    table = filled(rows)
+    table.grow(7)
+    table.fill([6], [np.full(48, bad, dtype=np.float32).tobytes()])
+    assert (table.missing, table.missing_rows(), table.has(6)) == (1, [6], False)
+    found = table.similarities(query, CENTRING)
+    assert found.centred[:6] == pytest.approx(centred_by_definition(rows, query, CENTRING), abs=1e-4)
+    table.fill([6], [rows[0].tobytes()])
+    assert table.missing == 0

@@ -103,6 +103,20 @@ def test_default_puts_relevance_before_age() -> None:
     assert order(rank_rrf_decay(given, 2, NOW, SETTINGS)) == [1, 0]
 
 
+def test_default_lets_an_exact_word_win_where_nothing_is_similar() -> None:
+    weak = signals([0, 5], [0.15, 0.05])
+    assert order(rank_default(weak, 2, NOW, SETTINGS)) == [1, 0]
+    strong = signals([0, 5], [0.6, 0.05])
+    assert order(rank_default(strong, 2, NOW, SETTINGS)) == [0, 1]
+
+
+def test_default_is_not_shaken_by_dissimilar_items() -> None:
+    given = signals([0, 5, 1], [0.02, -0.4, -0.3])
+    ranked = rank_default(given, 3, NOW, SETTINGS)
+    assert order(ranked) == [1, 2]
+    assert all(item.scores.fused >= 0 for item in ranked)
+
+
 def test_default_breaks_near_ties_by_recency() -> None:
     assert order(rank_default(signals([2, 2], [0.5, 0.5], [400, 10]), 2, NOW, SETTINGS)) == [1, 0]
 
@@ -160,7 +174,7 @@ def test_words_and_meaning_together_decide_whether_anything_is_relevant() -> Non
 
     assert relevant([0.1, 0.3], [0.2, 0.15])
     assert relevant([0.0], [1.0])
-    assert not relevant([0.3, 0.1], [0.05, 0.25])
+    assert not relevant([0.3, 0.1], [0.04, 0.2])
     assert not relevant([], [])
 
 

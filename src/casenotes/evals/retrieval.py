@@ -94,8 +94,11 @@ class EmbeddingFailures:
         self._errors: list[str] = []
 
     def note(self, event: Event) -> None:
-        """Keep what went wrong; texts that no embedder could use do not count."""
-        if event.name == "embedding.failed" and not event.data["error"].startswith(BadVector.__name__):
+        """Keep what went wrong; single messages that no embedder could use do not count."""
+        if event.name != "embedding.failed":
+            return
+        one_message = len(event.data.get("message_ids", ())) == 1
+        if not (one_message and event.data["error"].startswith(BadVector.__name__)):
             self._errors.append(event.data["error"])
 
     def check(self) -> None:

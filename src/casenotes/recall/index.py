@@ -121,10 +121,10 @@ class ScopeIndex:
                 return []
             terms = self._ranker.terms(text)
             signals = self._signals(terms, vector, as_of)
-            ranked = self._ranker.rank(signals, top_k, now, self._settings)
+            ranked = self._ranker.rank(signals, max(top_k, JUDGED_HITS), now, self._settings)
             if self._ranker.is_tuned and vector is not None and not self._has_relevant(ranked, terms):
                 return []
-            return [(self._kinds[r.position], self._ids[r.position], r) for r in ranked]
+            return [(self._kinds[r.position], self._ids[r.position], r) for r in ranked[:top_k]]
 
     def _signals(self, terms: Sequence[str], vector: Floats | None, as_of: float | None) -> Signals:
         created: NDArray[np.float64] = np.frombuffer(self._created, dtype=np.float64)
@@ -148,8 +148,13 @@ class ScopeIndex:
         cosines = [item.scores.vector for item in best]
         if max(cosines, default=0.0) >= self._settings.relevance_floor:
             return True
-        coverage = self._lexicon.coverage(terms, [item.position for item in best])
-        return is_anything_relevant(cosines, coverage, self._settings)
+        if any(item.scores.lexical > 0 and not self._vectors.has(item.position) for item in best):
+            return True  # nobody knows how near its meaning is
+        positions = [item.position for item in best]
+        coverage = self._lexicon.coverage(terms, positions)
+        return is_anything_relevant(cosines, coverage, self._settings) or self._lexicon.share_a_rare_number(
+            terms, positions
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ array and a batch of documents is counted by one sort.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from array import array
 from bisect import bisect_left
@@ -19,6 +20,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 COUNT_BITS = 20
 COUNT_MASK = (1 << COUNT_BITS) - 1
+HAS_DIGIT = re.compile(r"\d")
+SHORTEST_NUMBER = 4
+RARE_DOCUMENTS = 3
 COVERAGE_DOCUMENTS = 100
 """Coverage weighs terms as if there were at least so many documents: a few say little about rarity."""
 
@@ -94,6 +98,14 @@ class LexicalIndex:
             for place, document in enumerate(documents):
                 covered[place] += weight * _contains(posting, document)
         return np.array(covered, dtype=np.float32) / np.float32(total or 1.0)
+
+    def share_a_rare_number(self, terms: Sequence[str], documents: Sequence[int]) -> bool:
+        """Whether one of those documents has a number or identifier of the query that few others have."""
+        few = max(RARE_DOCUMENTS, len(self) // 100)
+        numbers = [t for t in set(terms) if len(t) >= SHORTEST_NUMBER and HAS_DIGIT.search(t)]
+        postings = [self._postings[self._vocabulary[t]] for t in numbers if t in self._vocabulary]
+        rare = [posting for posting in postings if len(posting) <= few]
+        return any(_contains(posting, document) for posting in rare for document in documents)
 
     def word_counts(self, terms: Sequence[str]) -> Floats:
         """How often the query's words stand in each document, over the root of its word count."""

@@ -63,6 +63,10 @@ class VectorTable:
         """How many rows still wait for a vector."""
         return self._count - self._filled - len(self._exempt)
 
+    def has(self, row: int) -> bool:
+        """Whether a row has its vector."""
+        return bool(self._scales[row])
+
     def missing_rows(self) -> list[int]:
         """The rows that still wait for a vector."""
         empty = np.flatnonzero(self._scales[: self._count] == 0).tolist()
@@ -80,13 +84,15 @@ class VectorTable:
             self._scales = np.concatenate([self._scales, np.zeros(room - len(self._scales), np.float32)])
 
     def fill(self, rows: list[int], vectors: list[bytes]) -> None:
-        """Set those rows."""
+        """Set those rows; a vector that is not finite or all zero is damaged and leaves its row missing."""
         values = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self._dimensions)
+        usable = np.isfinite(values).all(axis=1) & values.any(axis=1)
+        if not usable.all():
+            values, rows = values[usable], [row for row, good in zip(rows, usable, strict=True) if good]
         known = [row for row in rows if self._scales[row]]
         self._sum += values.sum(axis=0, dtype=np.float64) - self._exact(known).sum(axis=0, dtype=np.float64)
         self._scales[rows] = np.abs(values).max(axis=1) / LARGEST
-        divisors = np.where(self._scales[rows] > 0, self._scales[rows], 1)
-        self._rows[rows] = np.rint(values / divisors[:, None]).astype(np.int16)
+        self._rows[rows] = np.rint(values / self._scales[rows][:, None]).astype(np.int16)
         self._filled += len(rows) - len(known)
         self._mean_products = None
 

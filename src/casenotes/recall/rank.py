@@ -126,8 +126,9 @@ def rank_default(signals: Signals, top_k: int, now: float, settings: SearchSetti
 
 
 def _fuse(signals: Signals, settings: SearchSettings) -> Floats:
+    similar = np.maximum(signals.centred, np.float32(0))
     weight = DEFAULT_LEXICAL_WEIGHT if settings.lexical_weight is None else settings.lexical_weight
-    fused = _scaled(signals.lexical, weight) + _scaled(signals.centred, 1 - weight)
+    fused = _scaled(signals.lexical, weight) + _scaled(similar, 1 - weight, settings.full_similarity)
     if bonus := settings.user_weight * _share_for_the_user(signals.verbosity):
         fused += np.float32(bonus) * signals.from_user
     if settings.thread_share and len(fused):
@@ -154,9 +155,12 @@ def is_anything_relevant(cosines: Sequence[float], coverage: Floats, settings: S
     )
 
 
-def _scaled(scores: Floats, weight: float) -> Floats:
-    """Scores times a factor that gives the best one exactly `weight`; none counts if all are zero."""
-    best = float(scores.max(initial=0.0))
+def _scaled(scores: Floats, weight: float, full: float = 0.0) -> Floats:
+    """Scores times a factor that gives the best one `weight`, or less if it is below a `full` score.
+
+    Where nothing is similar, the least dissimilar must not outweigh an exact word.
+    """
+    best = max(full, float(scores.max(initial=0.0)))
     return scores * np.float32(weight / best) if best > LEAST_SCORE else np.zeros_like(scores)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from casenotes.clock import Clock
 from casenotes.config import SearchSettings
@@ -28,6 +29,8 @@ HEAL_AT_ONCE = 64
 
 APPLY_AT_ONCE = 64
 """Up to this many changes are applied without handing over to a thread."""
+
+APPLY_CHARACTERS = 50_000
 
 MAX_QUERY_CHARACTERS = 100_000
 
@@ -69,10 +72,11 @@ class Searcher:
 
     async def _index_and_query(self, scope: Scope, text: str) -> tuple[ScopeIndex, Floats | None]:
         """A fresh index and the query's vector in the same space, should the store be switched meanwhile."""
+        until = asyncio.get_running_loop().time() + self._settings.deadline_seconds
         while True:
             space = self._space.current
-            vector = await self._query_vector(scope, text, space)
-            index = await self._fresh_index(scope)
+            vector = await self._query_vector(scope, text, space, until)
+            index = await self._fresh_index(scope, until)
             if index.space_id == space.record.id:
                 return index, vector
 
@@ -85,7 +89,8 @@ class Searcher:
         as_of: datetime | None = None,
     ) -> list[tuple[HitKind, str, Ranked]]:
         """Freshness check, search and ranking, without embedding the query or reading the hits."""
-        return await self._rank(await self._fresh_index(scope), text, vector, top_k, as_of)
+        until = asyncio.get_running_loop().time() + self._settings.deadline_seconds
+        return await self._rank(await self._fresh_index(scope, until), text, vector, top_k, as_of)
 
     async def _rank(
         self, index: ScopeIndex, text: str, vector: Floats | None, top_k: int, as_of: datetime | None
@@ -100,19 +105,20 @@ class Searcher:
         """What the scope's index takes in memory; builds it if need be."""
         return (await self._index_at(scope, await self._store.freshness(scope))).size
 
-    async def _query_vector(self, scope: Scope, text: str, space: CurrentSpace) -> Floats | None:
+    async def _query_vector(self, scope: Scope, text: str, space: CurrentSpace, until: float) -> Floats | None:
         """The query's vector; without one, search goes on by words alone."""
         if space.embedder is None:
             return None
         try:
-            async with asyncio.timeout(self._settings.deadline_seconds):
+            async with asyncio.timeout_at(until):
                 return await embed_query(space.embedder, text)
         except Exception as error:
             self._events.emit("embedding.failed", scope, error=f"{type(error).__name__}: {error}")
             return None
 
-    async def _fresh_index(self, scope: Scope) -> ScopeIndex:
-        await self._filler.settle(scope, self._settings.deadline_seconds)
+    async def _fresh_index(self, scope: Scope, until: float) -> ScopeIndex:
+        """The index with all that is known; what is being embedded is waited for, within the deadline."""
+        await self._filler.settle_until(scope, until)
         index = self.cache.get(scope)
         if index is None or scope.owner in self._refreshing:
             index = await self._index_at(scope, await self._store.freshness(scope))
@@ -123,7 +129,7 @@ class Searcher:
                 self._filler.schedule_missing(scope)
             else:
                 self._filler.schedule_ids(scope, index.ids_without_vector())
-                await self._filler.settle(scope, self._settings.deadline_seconds)
+                await self._filler.settle_until(scope, until)
                 index = await self._index_at(scope, await self._store.freshness(scope))
         return index
 
@@ -138,8 +144,9 @@ class Searcher:
 
     def _is_small_step(self, index: ScopeIndex, changes: Changes) -> bool:
         few = len(changes.documents) + len(changes.vectors) <= APPLY_AT_ONCE
+        short = sum(len(document.text) for document in changes.documents) <= APPLY_CHARACTERS
         same_epoch = changes.freshness.epoch == index.freshness.epoch
-        return few and same_epoch and self._is_current(index) and not index.is_busy
+        return few and short and same_epoch and self._is_current(index) and not index.is_busy
 
     def _apply_now(self, scope: Scope, index: ScopeIndex, changes: Changes) -> None:
         self.cache.drop(scope)  # should applying fail, the next recall starts from a clean index
@@ -159,11 +166,16 @@ class Searcher:
 
     async def _refresh(self, scope: Scope) -> ScopeIndex:
         """Join the refresh under way or start one; it goes on when a caller is cancelled."""
-        task = self._refreshing.get(scope.owner)
-        if task is None:
-            task = self._refreshing[scope.owner] = asyncio.create_task(self._refresh_now(scope.owner))
-            task.add_done_callback(lambda _: self._refreshing.pop(scope.owner))
+        owner = scope.owner
+        task = self._refreshing.get(owner)
+        if task is None or task.done():  # a finished one stays until its callback runs
+            task = self._refreshing[owner] = asyncio.create_task(self._refresh_now(owner))
+            task.add_done_callback(partial(self._forget_refresh, owner))
         return await asyncio.shield(task)
+
+    def _forget_refresh(self, owner: Scope, task: asyncio.Task[ScopeIndex]) -> None:
+        if self._refreshing.get(owner) is task:
+            del self._refreshing[owner]
 
     async def _refresh_now(self, scope: Scope) -> ScopeIndex:
         """Apply what changed, or build anew if there is no index or something was removed."""

@@ -21,6 +21,7 @@ from casenotes.types import Message, Scope
 
 BATCH = 256
 MAX_CONCURRENT_EMBEDDINGS = 4
+Tasks = dict[asyncio.Task[int], Scope]
 
 
 class VectorFiller:
@@ -30,7 +31,8 @@ class VectorFiller:
         self._store = store
         self._space = space
         self._events = events
-        self._tasks: dict[asyncio.Task[int], Scope] = {}
+        self._tasks: Tasks = {}
+        self._bulk_tasks: Tasks = {}
         self._given_up: dict[tuple[int, Scope], set[str]] = {}
         self._embedding: Counter[Scope] = Counter()
         self._places = asyncio.Semaphore(MAX_CONCURRENT_EMBEDDINGS)
@@ -41,8 +43,8 @@ class VectorFiller:
             self._start(scope, self.fill(scope, messages))
 
     def schedule_missing(self, scope: Scope) -> None:
-        """Embed what has no vector yet in the background."""
-        self._start(scope, self.fill_missing(scope))
+        """Embed all that has no vector yet in the background; recall does not wait for it."""
+        self._start(scope, self.fill_missing(scope), self._bulk_tasks)
 
     def schedule_ids(self, scope: Scope, ids: Sequence[str]) -> None:
         """Embed a few messages that are known to have no vector, which need not be searched for."""
@@ -51,14 +53,16 @@ class VectorFiller:
     async def _fill_ids(self, scope: Scope, ids: Sequence[str]) -> int:
         return await self.fill(scope, list((await self._store.messages(scope, ids)).values()))
 
-    def _start(self, scope: Scope, work: Coroutine[Any, Any, int]) -> None:
+    def _start(self, scope: Scope, work: Coroutine[Any, Any, int], tasks: Tasks | None = None) -> None:
+        tasks = self._tasks if tasks is None else tasks
         task = asyncio.create_task(work)
-        self._tasks[task] = scope
-        task.add_done_callback(self._tasks.pop)
+        tasks[task] = scope
+        task.add_done_callback(tasks.pop)
 
     def is_ready(self, scope: Scope) -> bool:
         """Whether missing vectors of a scope can be made and nobody is at it yet."""
-        busy = scope.owner in self._embedding or any(of.owner == scope.owner for of in self._tasks.values())
+        running = (*self._tasks.values(), *self._bulk_tasks.values())
+        busy = scope.owner in self._embedding or any(of.owner == scope.owner for of in running)
         return self._space.current.embedder is not None and not busy
 
     def hopeless(self, scope: Scope) -> int:
@@ -67,15 +71,23 @@ class VectorFiller:
 
     async def settle(self, scope: Scope | None = None, timeout: float | None = None) -> bool:
         """Wait for the background work of a scope, or of all; False if some is still running."""
-        tasks = [t for t, of in self._tasks.items() if scope is None or of.owner == scope.owner]
+        running = {**self._tasks, **self._bulk_tasks}
+        tasks = [t for t, of in running.items() if scope is None or of.owner == scope.owner]
         if not tasks:
             return True
         _done, pending = await asyncio.wait(tasks, timeout=timeout)
         return not pending
 
+    async def settle_until(self, scope: Scope, until: float) -> None:
+        """Wait for what was said last to be embedded, at most until a time of the loop's clock."""
+        tasks = [task for task, of in self._tasks.items() if of.owner == scope.owner]
+        left = until - asyncio.get_running_loop().time()
+        if tasks and left > 0:
+            await asyncio.wait(tasks, timeout=left)
+
     async def cancel(self) -> None:
         """Stop background work; what it did not finish is found missing later."""
-        tasks = list(self._tasks)
+        tasks = [*self._tasks, *self._bulk_tasks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -113,3 +113,19 @@ def test_errors_are_one_clear_sentence(cli: Cli, words: tuple[str, ...], named: 
     result = cli("import", *words, code=2)
     assert named in " ".join(result.stderr.split())
     assert not list(cli.directory.glob("*.db"))
+
+
+def test_ids_numbered_within_each_conversation_lose_nothing_in_any_order(cli: Cli) -> None:
+    def numbered(name: str) -> dict[str, Any]:
+        messages = [{"id": n, "role": "user", "content": f"{name} {n}"} for n in (1, 2)]
+        return {"id": name, "messages": messages}
+
+    def imported(*names: str) -> tuple[int, int, list[Any]]:
+        (cli.directory / "chats.json").write_text(json.dumps([numbered(name) for name in names]))
+        summary = cli.json("import", "chats.json", "--resource", "quay")
+        return summary["added"], summary["known"], summary["refused"]
+
+    assert imported("oven") == (2, 0, [])
+    assert imported("crane", "oven") == (2, 2, [])
+    assert imported("oven", "crane") == (0, 4, [])
+    assert cli.json("stats")["total"]["messages"] == 4

@@ -169,16 +169,6 @@ def test_results_find_their_calls_without_ids(read) -> None:
     assert ids == [first, second, second, first, first, "call:6:1:1"]
 
 
-def test_ids_numbered_within_each_conversation_lose_nothing(read) -> None:
-    def numbered(*texts: str) -> dict[str, object]:
-        return {"messages": [{"id": n, "role": "user", "content": t} for n, t in enumerate(texts)]}
-
-    file = [numbered("oven one", "oven two"), numbered("crane one", "crane two")]
-    ids = [message.id for message in read(file).messages]
-    assert len(set(ids)) == 4
-    assert ids == [message.id for message in read(file).messages]
-
-
 def test_a_message_without_time_takes_that_of_the_one_before(read) -> None:
     first = {"role": "user", "content": "when?", "created_at": "2024-05-01T08:00:00Z"}
     reading = read([first, {"role": "assistant", "content": "soon"}])

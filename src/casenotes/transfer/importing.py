@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from casenotes.errors import CasenotesError, MessageConflict, UsageError
@@ -123,6 +123,8 @@ async def _save_lines(
     try:
         result = await memory.append(scope, [line.message for line in lines], embed=False)
     except (UsageError, MessageConflict) as error:
+        if len(lines) == 1 and (renamed := _with_thread_in_id(lines[0], error)):
+            return await _save_lines(memory, scope, [renamed], summary)
         if len(lines) == 1:
             summary.refuse(lines[0].place, error)
             return scope, []
@@ -131,6 +133,16 @@ async def _save_lines(
     for line, is_new in zip(lines, _first_times(lines, result.new_ids), strict=True):
         summary.count(line, is_new)
     return scope, result.new_messages
+
+
+def _with_thread_in_id(line: MessageLine, error: CasenotesError) -> MessageLine | None:
+    """A message whose id counts within its conversation only, under an id that other conversations lack."""
+    prefix = f"{line.scope.thread_id}:"
+    message_id = str(line.message.id)
+    taken = isinstance(error, MessageConflict) and line.message_number is not None
+    if not taken or message_id.startswith(prefix):
+        return None
+    return replace(line, message=replace(line.message, id=prefix + message_id))
 
 
 def _first_times(lines: Iterable[MessageLine], new_ids: Set[str]) -> list[bool]:

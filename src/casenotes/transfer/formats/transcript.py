@@ -153,7 +153,7 @@ def as_object(value: object, what: str) -> Mapping[str, Any]:
 
 
 def _read(grammar: Grammar, values: Iterable[Value], options: ReadOptions) -> Iterator[tuple[Line, int]]:
-    whole_file = OpenThread(Scope(options.agent, options.resource, options.thread), options, {})
+    whole_file = OpenThread(Scope(options.agent, options.resource, options.thread), options)
     for number, value, position in values:
         for line in _entry_lines(grammar, number, value, whole_file, options):
             yield line, position
@@ -171,7 +171,7 @@ def _entry_lines(
             yield from _counted(whole_file.lines(grammar, value, number, None))
             return
         thread_id = own_id(conversation.id) or f"{options.thread}-{number}"
-        thread = OpenThread(Scope(options.agent, options.resource, thread_id), options, whole_file.owners)
+        thread = OpenThread(Scope(options.agent, options.resource, thread_id), options)
     except CasenotesError as error:
         yield RefusedLine(number, str(error))
         return
@@ -205,14 +205,10 @@ def _counted(lines: Iterable[Line | LeftOut]) -> Iterator[Line]:
 
 @dataclass(slots=True)
 class OpenThread:
-    """A thread that is being filled: it knows which calls wait for their result.
-
-    `owners` tells, for the whole file, in which thread each message id was met first.
-    """
+    """A thread that is being filled: it knows which calls wait for their result."""
 
     scope: Scope
     options: ReadOptions
-    owners: dict[str, str]
     last_time: datetime | None = None
     calls: OpenCalls = field(default_factory=lambda: OpenCalls())
 
@@ -252,9 +248,6 @@ class OpenThread:
             metadata=_metadata(spoken.name, replaced),
         )
         own = f"{given}:{turn}" if given and turn > 1 else given
-        thread_id = str(self.scope.thread_id)
-        if own and self.owners.setdefault(own, thread_id) != thread_id:
-            own = f"{thread_id}:{own}"  # numbered within its conversation, as others of this file are too
         derived = derived_id(self.scope, f"{position}.{turn}", role, message.search_text)
         self.last_time = time or self.last_time
         return replace(message, id=own or derived), replaced, time is None

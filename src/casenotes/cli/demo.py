@@ -94,6 +94,7 @@ def _print_demo(result: dict[str, Any]) -> None:
     heading(f"{len(result['answers']) + 3}. Health of the store")
     print_table(["check", "status", "detail"], [[c.name, c.status, c.detail] for c in result["checks"]])
     console.print(
-        f"\nDone in {result['seconds']:.1f} s: no key, no network, no model. jonas asked what mira asked "
-        "and saw nothing of hers.\nNext: casenotes import FILE, then casenotes recall QUERY --resource ID"
+        f"\nDone in {result['seconds']:.1f} s: no key, no network, nothing downloaded. jonas asked "
+        "what mira asked and saw nothing of hers.\n"
+        "Next: casenotes import FILE, then casenotes recall QUERY --resource ID"
     )

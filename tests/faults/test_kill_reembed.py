@@ -64,19 +64,38 @@ async def check(url: str) -> int:
     return active.dimensions
 
 
+def undisturbed_seconds(url: str, dimensions: int) -> float:
+    """How long a change takes from its first step to its last, so that kills fall inside it."""
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, url, str(dimensions)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    started = time.perf_counter()
+    assert process.stdout.readline() == "done\n"
+    seconds = time.perf_counter() - started
+    process.communicate()
+    return seconds
+
+
 def test_killed_at_random_points(store_url: str) -> None:
+    """Only processes that were killed before they had ended count."""
     chance = random.Random(11)
     asyncio.run(fill(store_url))
-    current, target = 32, 48
+    whole = undisturbed_seconds(store_url, 48)
+    current, target = 48, 32
     seen: Counter[str] = Counter()
-    for _ in range(KILLS):
-        ended = run_and_kill(store_url, target, chance.uniform(0.0, 0.35))
+    for _ in range(6 * KILLS):
+        ended = run_and_kill(store_url, target, chance.uniform(0.0, whole))
         now = asyncio.run(check(store_url))
         assert now in (current, target)
-        seen["ended" if ended else "killed before the switch" if now == current else "killed after it"] += 1
+        seen["ended" if ended else "before the switch" if now == current else "after the switch"] += 1
         if now == target:
             current, target = target, current
-    assert seen["killed before the switch"] >= 3, seen
+        if seen["before the switch"] + seen["after the switch"] == KILLS:
+            break
+    assert seen["before the switch"] + seen["after the switch"] == KILLS, seen
+    assert min(seen["before the switch"], seen["after the switch"]) >= 2, seen
     subprocess.run([sys.executable, SCRIPT, store_url, "64"], check=True, capture_output=True)
     assert asyncio.run(check(store_url)) == 64
 

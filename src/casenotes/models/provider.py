@@ -6,13 +6,12 @@ retries of what may pass, texts cut where the model's window ends, and errors th
 
 from __future__ import annotations
 
-import asyncio
-import random
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from casenotes.errors import EmbeddingError, MissingExtra, SettingsError
+from casenotes.errors import EmbeddingError
+from casenotes.models.lookup import looking_up, with_colon
+from casenotes.models.retry import Failure, Patience, persist
 
 MAX_TEXTS = 96
 MAX_CHARACTERS = 150_000
@@ -21,7 +20,6 @@ ATTEMPTS = 3
 """The providers' own clients repeat a request too, mostly twice."""
 
 REQUEST_SECONDS = 60.0
-LONG_WORD = re.compile(r"[\w.+/=-]{16,}")
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 20.0
 SHORTEST_CUT = 500
@@ -32,7 +30,7 @@ class ProviderEmbedder:
     """A hosted embedder. Its dimensions are known once it was prepared or has embedded something."""
 
     def __init__(self, name: str) -> None:
-        self.label = name if ":" in name else name.replace("/", ":", 1)
+        self.label = with_colon(name)
         self._dimensions: int | None = None
         self._max_characters: int | None = None
         self._model = _model(self.label)
@@ -77,57 +75,21 @@ class ProviderEmbedder:
         """One request; if it is refused, text by text, and a text that is refused alone is shortened."""
         try:
             return await self._request(texts, input_type)
-        except _Refused as refused:
-            if refused.too_much and len(texts) > 1:
+        except Failure as failure:
+            too_much = failure.status in (400, 413, 422)
+            if too_much and len(texts) > 1:
                 return [(await self._embed_batch([text], input_type))[0] for text in texts]
-            if refused.too_much and len(texts[0]) > SHORTEST_CUT:
+            if too_much and len(texts[0]) > SHORTEST_CUT:
                 return await self._embed_batch([texts[0][: len(texts[0]) // 2]], input_type)
-            raise EmbeddingError(str(refused)) from None
+            raise EmbeddingError(str(failure)) from None
 
     async def _request(self, texts: list[str], input_type: str) -> list[Sequence[float]]:
         """One request, repeated with growing pauses while the error may pass."""
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                async with asyncio.timeout(REQUEST_SECONDS):
-                    result = await self._model.embed(texts, input_type=input_type)
-                return list(result.embeddings)
-            except Exception as error:
-                status = getattr(error, "status_code", None)
-                failure = self._failed(error, status)
-                if not _may_pass(error, status):
-                    raise _Refused(failure, too_much=status in (400, 413, 422)) from None
-                if attempt == ATTEMPTS:
-                    raise EmbeddingError(failure) from None
-            await asyncio.sleep(_pause(attempt))
-        raise AssertionError("unreachable")
-
-    def _failed(self, error: Exception, status: int | None) -> str:
-        """What went wrong, without anything that looks like a key: providers echo what they were sent."""
-        said = LONG_WORD.sub("***", str(error) or type(error).__name__)
-        about = f"status {status}" if status else type(error).__name__
-        return f"embedder {self.label!r} failed ({about}): {said:.300}"
-
-
-class _Refused(Exception):
-    """The provider will refuse the same request again."""
-
-    def __init__(self, reason: str, too_much: bool) -> None:
-        super().__init__(reason)
-        self.too_much = too_much
-
-
-def _may_pass(error: Exception, status: int | None) -> bool:
-    """Overload, rate limits and lost connections; an answer that is no embedding at all does not."""
-    if status is not None:
-        return status in (408, 409, 425, 429) or status >= 500
-    from pydantic_ai.exceptions import ModelAPIError
-
-    return isinstance(error, (ModelAPIError, TimeoutError, OSError))
-
-
-def _pause(attempt: int) -> float:
-    longest: float = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311
+        patience = Patience(ATTEMPTS, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, REQUEST_SECONDS)
+        result = await persist(
+            lambda: self._model.embed(texts, input_type=input_type), f"embedder {self.label!r}", patience
+        )
+        return list(result.embeddings)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
@@ -145,20 +107,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _model(name: str) -> Any:
-    provider = name.partition(":")[0]
-    try:
+    with looking_up("embedder", name):
         from pydantic_ai.embeddings import infer_embedding_model
-        from pydantic_ai.exceptions import UserError
-    except ImportError:
-        raise MissingExtra(
-            f"embedder {name!r} needs Pydantic AI: "
-            f"pip install 'casenotes[models]' 'pydantic-ai-slim[{provider}]'"
-        ) from None
-    try:
+
         return infer_embedding_model(name)
-    except ImportError as error:
-        raise MissingExtra(
-            f"embedder {name!r} needs more: pip install 'pydantic-ai-slim[{provider}]' ({error})"
-        ) from None
-    except (UserError, ValueError) as error:  # unknown provider, or no key in the environment
-        raise SettingsError(f"embedder {name!r} cannot be used: {error}") from None

@@ -1,0 +1,36 @@
+"""Names of models, and what looking one up in Pydantic AI can fail with, as errors that name the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from casenotes.errors import MissingExtra, SettingsError
+
+
+def with_colon(name: str) -> str:
+    """`provider/model` as `provider:model`; later slashes belong to the model."""
+    return name if ":" in name else name.replace("/", ":", 1)
+
+
+@contextmanager
+def looking_up(what: str, name: str) -> Iterator[None]:
+    """For a block that imports Pydantic AI and asks it for `provider:model`."""
+    provider = name.partition(":")[0]
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "pydantic_ai":
+            raise _needs_more(what, name, provider, error) from None
+        raise MissingExtra(
+            f"{what} {name!r} needs Pydantic AI: pip install 'casenotes[models]' 'pydantic-ai-slim[{provider}]'"
+        ) from None
+    except ImportError as error:
+        raise _needs_more(what, name, provider, error) from None
+    except (RuntimeError, ValueError) as error:  # unknown provider, or no key in the environment
+        reason = str(error).partition(" To try Pydantic AI")[0]
+        raise SettingsError(f"{what} {name!r} cannot be used: {reason}") from None
+
+
+def _needs_more(what: str, name: str, provider: str, error: ImportError) -> MissingExtra:
+    return MissingExtra(f"{what} {name!r} needs more: pip install 'pydantic-ai-slim[{provider}]' ({error})")

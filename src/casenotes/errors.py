@@ -12,9 +12,12 @@ CasenotesError
 │   ├── StoreDamaged          not a Casenotes store, or a damaged one: restore a backup
 │   ├── StoreTooNew           written by a newer release: upgrade Casenotes
 │   └── Overloaded            too much queued: slow down and retry
-└── EmbeddingError            the embedder failed: messages stay findable by their words
-    ├── BadVector             not finite, all zero or of the wrong size
-    └── SpaceMismatch         the store holds vectors of another embedder
+├── EmbeddingError            the embedder failed: messages stay findable by their words
+│   ├── BadVector             not finite, all zero or of the wrong size
+│   └── SpaceMismatch         the store holds vectors of another embedder
+└── ModelError                the chat model failed: learning is tried again later
+    ├── ModelRefused          it will refuse the same request again: change key, model or text
+    └── UnreadableOutput      no JSON object in its answer: a second try may do better
 """
 
 from __future__ import annotations
@@ -78,3 +81,23 @@ class BadVector(EmbeddingError):
 
 class SpaceMismatch(EmbeddingError):
     """The store holds vectors of another embedding space."""
+
+
+class ModelError(CasenotesError):
+    """The chat model failed. `may_pass` says whether the same request may succeed without any change."""
+
+    def __init__(self, text: str, *, may_pass: bool = True, status: int | None = None) -> None:
+        super().__init__(text)
+        self.may_pass = may_pass
+        self.status = status
+
+
+class ModelRefused(ModelError):
+    """The provider refused the request, its key or its content."""
+
+    def __init__(self, text: str, *, may_pass: bool = False, status: int | None = None) -> None:
+        super().__init__(text, may_pass=may_pass, status=status)
+
+
+class UnreadableOutput(ModelError):
+    """The model answered, but not with anything that can be read as a JSON object."""

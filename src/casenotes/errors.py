@@ -84,7 +84,7 @@ class SpaceMismatch(EmbeddingError):
 
 
 class ModelError(CasenotesError):
-    """The chat model failed. `may_pass` says whether the same request may succeed without any change."""
+    """The chat model failed; `may_pass` is false where the same request will fail again."""
 
     def __init__(self, text: str, *, may_pass: bool = True, status: int | None = None) -> None:
         super().__init__(text)

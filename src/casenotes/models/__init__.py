@@ -1,1 +1,1 @@
-"""Who thinks: the embedders that turn text into vectors."""
+"""Who thinks: embedders that turn text into vectors, and chat models that answer."""

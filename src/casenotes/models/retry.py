@@ -43,12 +43,13 @@ class Patience:
 
 
 class Failure(Exception):
-    """The last of the attempts, told without keys; `error` is what was raised."""
+    """The last of the attempts, told without keys; `refused` if the provider itself said no."""
 
     def __init__(self, who: str, error: Exception) -> None:
         self.error = error
         self.status = status_of(error)
         self.may_pass = may_pass(error, self.status)
+        self.refused = not self.may_pass and (self.status is not None or _is_one_of(error, FINAL))
         about = f"status {self.status}" if self.status else type(error).__name__
         super().__init__(f"{who} failed ({about}): {without_keys(str(error) or _unsaid(error)):.300}")
 
@@ -72,12 +73,17 @@ def may_pass(error: Exception, status: int | None) -> bool:
     said = getattr(error, "may_pass", None)
     if isinstance(said, bool):
         return said
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    if kinds & FINAL:
+    if isinstance(error, ExceptionGroup):  # several models were tried in turn
+        return any(may_pass(inner, status_of(inner)) for inner in error.exceptions)
+    if _is_one_of(error, FINAL):
         return False
     if status is not None:
         return status in PASSING_STATUSES or status >= 500
-    return isinstance(error, (TimeoutError, OSError)) or bool(kinds & LOST_CONNECTIONS)
+    return isinstance(error, (TimeoutError, OSError)) or _is_one_of(error, LOST_CONNECTIONS)
+
+
+def _is_one_of(error: Exception, names: frozenset[str]) -> bool:
+    return any(kind.__name__ in names for kind in type(error).__mro__)
 
 
 def status_of(error: Exception) -> int | None:

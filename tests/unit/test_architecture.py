@@ -17,9 +17,10 @@ SOURCE = Path(casenotes.__file__).parent
 TIERS = (
     {"types", "errors"},
     {"config", "clock"},
-    {"tokens", "events", "intake"},
+    {"tokens", "events", "intake", "characters"},
     {"models", "stores"},
     {"recall"},
+    {"learn"},
     {"memory"},
     {"sync", "transfer"},
     {"testing", "evals"},

@@ -1,0 +1,1 @@
+"""The write path: what a finished turn teaches, decided by code before anything is stored."""

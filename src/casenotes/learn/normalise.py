@@ -1,0 +1,29 @@
+"""Bring an entry's text into the form that is stored, and name it by its hash."""
+
+from __future__ import annotations
+
+import hashlib
+
+NEAR = 40
+
+
+def collapse(text: str) -> str:
+    """The text on one line: each run of whitespace is one space, none at the ends."""
+    return " ".join(text.split())
+
+
+def cut(text: str, max_length: int) -> str:
+    """At most `max_length` characters, up to the last whole word if it ends within the last 40.
+
+    What is not empty does not become so: at least one character stays.
+    """
+    if len(text) <= max_length:
+        return text
+    limit = max(1, max_length)
+    border = text.rfind(" ", max(1, limit - NEAR), limit + 1)
+    return text[: border if border > 0 else limit].rstrip() or text[:limit]
+
+
+def content_hash(text: str) -> str:
+    """SHA-256 of the lower-cased, whitespace-collapsed text: equal texts are one entry."""
+    return hashlib.sha256(collapse(text.lower()).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,57 @@
+"""Render what was recalled as a block of text that nothing stored in it can break out of.
+
+Every piece passes through `inert`, which leaves one line of plain text: without a sign that could
+open or close a tag, without characters that nobody sees. Doing it twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from casenotes.characters import BLANK, LESS_THAN, UNSEEN
+from casenotes.types import Role
+
+_UNSEEN = re.compile(f"[{UNSEEN}\ud800-\udfff]+")
+_BLANKS = re.compile(f"[{BLANK}]+")
+_LESS_THAN = re.compile(f"[{LESS_THAN}]")
+_PERIODS = ((365, "year"), (30, "month"), (7, "week"), (1, "day"))
+
+
+def age_label(created: datetime, now: datetime) -> str:
+    """How long ago in whole days, weeks of 7, months of 30 or years of 365 days; the future is today."""
+    days = (now - created).days
+    for length, name in _PERIODS:
+        if days >= length:
+            count = days // length
+            return f"{count} {name}{'s' if count > 1 else ''} ago"
+    return "today"
+
+
+def inert(text: str) -> str:
+    """The text on one line and harmless: `<` and its like escaped, unseen characters gone."""
+    return _BLANKS.sub(" ", _LESS_THAN.sub("&lt;", _UNSEEN.sub("", text))).strip(" ")
+
+
+def entry_line(content: str, age: str, unverified: bool) -> str:
+    """An entry with its age, and a warning if nobody checked its evidence."""
+    return f"{inert(content)} ({'unverified, ' if unverified else ''}{age})"
+
+
+def message_line(role: Role, text: str, age: str, max_characters: int) -> str:
+    """What somebody said, word for word, with their role and its age; cut with … if it is long."""
+    said = inert(text)
+    if len(said) > max_characters:
+        said = said[: max(0, max_characters - 1)].rstrip() + "…"
+    return f'{role} said: "{said}" ({age})'
+
+
+def memory_block(lines: Sequence[str], description: str, guidance: str) -> str:
+    """The `<memory>` block with one item per line; nothing if there are no lines."""
+    items = [f"- {line}" for line in map(inert, lines) if line]
+    if not items:
+        return ""
+    advice = "\n".join(map(inert, guidance.strip().splitlines()))
+    value = "\n".join([f"{advice}\n", *items] if advice else items)
+    return f"<memory>\n<description>{inert(description)}</description>\n<value>\n{value}\n</value>\n</memory>"

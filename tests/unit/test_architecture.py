@@ -17,7 +17,7 @@ SOURCE = Path(casenotes.__file__).parent
 TIERS = (
     {"types", "errors"},
     {"config", "clock"},
-    {"tokens", "events", "intake", "characters"},
+    {"tokens", "events", "intake", "characters", "masking"},
     {"models", "stores"},
     {"recall"},
     {"learn"},

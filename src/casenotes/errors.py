@@ -11,13 +11,15 @@ CasenotesError
 │   ├── StoreUnavailable      not reachable, not writable, locked or closed: mend and retry
 │   ├── StoreDamaged          not a Casenotes store, or a damaged one: restore a backup
 │   ├── StoreTooNew           written by a newer release: upgrade Casenotes
-│   └── Overloaded            too much queued: slow down and retry
+│   ├── Overloaded            too much queued: slow down and retry
+│   └── LeaseLost             another worker has taken over: nothing was written
 ├── EmbeddingError            the embedder failed: messages stay findable by their words
 │   ├── BadVector             not finite, all zero or of the wrong size
 │   └── SpaceMismatch         the store holds vectors of another embedder
-└── ModelError                the chat model failed: learning is tried again later
-    ├── ModelRefused          it will refuse the same request again: change key, model or text
-    └── UnreadableOutput      no JSON object in its answer: a second try may do better
+├── ModelError                the chat model failed: learning is tried again later
+│   ├── ModelRefused          it will refuse the same request again: change key, model or text
+│   └── UnreadableOutput      no JSON object in its answer: a second try may do better
+└── BudgetExceeded            the day's calls or tokens are used up: wait, or raise the setting
 """
 
 from __future__ import annotations
@@ -69,6 +71,14 @@ class StoreTooNew(StoreError):
 
 class Overloaded(StoreError):
     """More work is queued than the configured limit."""
+
+
+class LeaseLost(StoreError):
+    """Another worker has taken over the thread in the meantime."""
+
+
+class BudgetExceeded(CasenotesError):
+    """A scope has used up its model calls or tokens of the day."""
 
 
 class EmbeddingError(CasenotesError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -14,6 +14,9 @@ from casenotes.errors import InvalidMessage, InvalidScope
 Role = Literal["user", "assistant", "tool", "system"]
 Outcome = Literal["success", "failure", "aborted"]
 HitKind = Literal["entry", "message"]
+EntryStatus = Literal["active", "superseded", "quarantined", "forgotten"]
+CandidateStatus = Literal["stored", "corroborated", "superseded", "quarantined", "rejected"]
+LearnStatus = Literal["queued", "learned", "failed", "skipped"]
 
 ROLES: tuple[Role, ...] = get_args(Role)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -142,6 +145,22 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """An episodic memory: a short record of one thing that happened, with the words it came from."""
+
+    id: str
+    content: str
+    source: str
+    status: EntryStatus
+    verified: bool
+    thread_id: str
+    message_id: str | None
+    created_at: datetime
+    last_seen_at: datetime
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Scores:
     """Why a hit stands where it stands; `final` is what results are ordered by."""
 
@@ -165,6 +184,7 @@ class Hit:
     evidence: tuple[Evidence, ...]
     scores: Scores
     role: Role | None = None
+    verified: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +232,35 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class CandidateReceipt:
+    """What became of one thing that the model proposed to remember, and why."""
+
+    status: CandidateStatus
+    content: str
+    source: str = ""
+    reason: str = ""
+    detail: str = ""
+    quotes: tuple[str, ...] = ()
+    entry_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a completed turn: its messages are saved durably."""
+    """What became of a completed turn: its messages are saved durably, `status` tells of learning from it.
+
+    `queued` turns are learned from in the background; `learned` ones have a receipt for every candidate;
+    a `failed` one is tried again unless `reason` says otherwise; `skipped` ones are not learned from.
+    """
 
     turn_id: str
     outcome: Outcome
-    message_ids: Sequence[str]
+    message_ids: Sequence[str] = ()
+    status: LearnStatus = "skipped"
+    reason: str = ""
+    candidates: tuple[CandidateReceipt, ...] = ()
+
+    def __iter__(self) -> Iterator[CandidateReceipt]:
+        return iter(self.candidates)
 
 
 def id_problem(value: object) -> str | None:

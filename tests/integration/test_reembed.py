@@ -248,7 +248,7 @@ async def test_an_embedder_that_does_not_work_changes_nothing(store_url: str) ->
             await memory.reembed(Zeros(48))
         assert await spaces(store_url) == [("hash-32", True)]
         with pytest.raises(
-            EmbeddingError, match=r"12 of 12 messages have no usable vector.*nothing was switched"
+            EmbeddingError, match=r"12 of 12 messages and entries have no usable vector.*nothing was switched"
         ):
             await memory.reembed(OnlyTheProbe(48))
         assert (await memory.recall(ANN, "fan"))[0].scores.vector > 0

@@ -99,6 +99,10 @@ class VectorTable:
     def _exact(self, rows: list[int]) -> Matrix:
         return self._rows[rows] * self._scales[rows][:, None]
 
+    def cosines(self, rows: list[int], vectors: Matrix) -> Matrix:
+        """The cosine of those rows with each of some unit vectors, one column a vector."""
+        return self._exact(rows) @ vectors.T
+
     def exempt(self, row: int) -> None:
         """That row will never have a vector: its text is blank."""
         self._exempt.add(row)

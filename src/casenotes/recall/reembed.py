@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from casenotes.errors import EmbeddingError, StoreError
 from casenotes.models.embed import Embedder, Space, embed_texts
 from casenotes.recall.vectors import BATCH, make_vectors
-from casenotes.stores.base import Finding, ScopeSize, SpaceRecord, Store, active_space
-from casenotes.types import Message, Scope
+from casenotes.stores.base import Finding, ScopeSize, SpaceRecord, Store, Unembedded, active_space
+from casenotes.types import Scope
 
 SCOPES_AT_ONCE = 4
 DROPPED_AT_ONCE = 2_000
@@ -25,7 +25,7 @@ LEFT_FOR_LATER = 256
 
 PROBE = "a short text to see whether the embedder works"
 Progress = Callable[[int, int], None]
-"""Gets the messages done so far and all there are."""
+"""Gets the messages and entries done so far and all there are."""
 
 
 @dataclass(slots=True)
@@ -52,13 +52,13 @@ class _Run:
     done: int = 0
     unusable: set[tuple[Scope, str]] = field(default_factory=set)
 
-    def advance(self, messages: int) -> None:
-        self.done += messages
+    def advance(self, items: int) -> None:
+        self.done += items
         self.progress(min(self.done, self.total), self.total)
 
 
 async def reembed(store: Store, embedder: Embedder, progress: Progress) -> Reembedded:
-    """Give every message a vector of that embedder, switch to them, and remove all others."""
+    """Give every message and entry a vector of that embedder, switch to them, and remove all others."""
     await embed_texts(embedder, [PROBE])  # one that does not work at all must not begin
     wanted = Space.of(embedder)
     space = await store.add_space(*wanted.key)
@@ -79,15 +79,15 @@ async def reembed(store: Store, embedder: Embedder, progress: Progress) -> Reemb
 def _check_usable(run: _Run) -> None:
     if 2 * len(run.unusable) > run.total:
         raise EmbeddingError(
-            f"{len(run.unusable)} of {run.total} messages have no usable vector from {run.space.model!r}; "
-            "nothing was switched"
+            f"{len(run.unusable)} of {run.total} messages and entries have no usable vector from "
+            f"{run.space.model!r}; nothing was switched"
         )
 
 
 async def _fill_all(run: _Run) -> int:
     """Make the vectors that are missing in every scope; says how many."""
     sizes = await run.store.scopes()
-    run.total, run.done = sum(size.messages for size in sizes), 0
+    run.total, run.done = sum(size.items for size in sizes), 0
     before = run.result.embedded
     waiting = iter(sizes)
 
@@ -105,10 +105,10 @@ async def _fill_all(run: _Run) -> int:
 
 
 async def _fill_scope(run: _Run, size: ScopeSize) -> None:
-    """At most as many messages as there were at the beginning: what is said meanwhile has its turn later."""
-    last: Message | None = None
+    """At most as many items as there were at the beginning: what is said meanwhile has its turn later."""
+    last: Unembedded | None = None
     looked_at = embedded = 0
-    while looked_at < size.messages:
+    while looked_at < size.items:
         missing = await run.store.unembedded(size.scope, run.space.id, BATCH, last)
         if not missing:
             break
@@ -117,15 +117,15 @@ async def _fill_scope(run: _Run, size: ScopeSize) -> None:
         embedded += saved
         run.result.embedded += saved
         run.advance(saved)
-    run.advance(max(0, size.messages - embedded))
+    run.advance(max(0, size.items - embedded))
 
 
-async def _fill_batch(run: _Run, scope: Scope, messages: Sequence[Message]) -> int:
-    made = await make_vectors(run.embedder, [m for m in messages if m.search_text.strip()])
+async def _fill_batch(run: _Run, scope: Scope, items: Sequence[Unembedded]) -> int:
+    made = await make_vectors(run.embedder, [item for item in items if item.text.strip()])
     saved = await run.store.put_vectors(scope, run.space.id, made.rows)
     if made.rows and not saved:
         await _check_space_exists(run)
-    run.unusable |= {(scope, str(message.id)) for message, _ in made.unusable}
+    run.unusable |= {(scope, item.id) for item, _ in made.unusable}
     return saved
 
 

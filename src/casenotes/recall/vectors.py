@@ -1,7 +1,8 @@
-"""Keep every message's vector in the store: after saving, on import, and where one is missing.
+"""Keep every item's vector in the store: after saving, on import, and where one is missing.
 
 Messages are saved before they are embedded, so a slow or failing embedder can neither delay nor
-lose what was said. A message without vector is still found by its words.
+lose what was said. An item without vector is still found by its words. What is embedded has its
+secrets masked.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any, NamedTuple
 
 from casenotes.errors import BadVector
 from casenotes.events import Events
+from casenotes.masking import mask
 from casenotes.models.embed import Embedder, embed_texts
 from casenotes.recall.space import SpaceInUse
-from casenotes.stores.base import Store, VectorRow
-from casenotes.types import Message, Scope
+from casenotes.stores.base import Store, Unembedded, VectorRow
+from casenotes.types import Entry, HitKind, Message, Scope
 
 BATCH = 256
 MAX_CONCURRENT_EMBEDDINGS = 4
@@ -46,12 +48,15 @@ class VectorFiller:
         """Embed all that has no vector yet in the background; recall does not wait for it."""
         self._start(scope, self.fill_missing(scope), self._bulk_tasks)
 
-    def schedule_ids(self, scope: Scope, ids: Sequence[str]) -> None:
-        """Embed a few messages that are known to have no vector, which need not be searched for."""
-        self._start(scope, self._fill_ids(scope, ids))
+    def schedule_keys(self, scope: Scope, keys: Sequence[tuple[HitKind, str]]) -> None:
+        """Embed a few items that are known to have no vector, which need not be searched for."""
+        self._start(scope, self._fill_keys(scope, keys))
 
-    async def _fill_ids(self, scope: Scope, ids: Sequence[str]) -> int:
-        return await self.fill(scope, list((await self._store.messages(scope, ids)).values()))
+    async def _fill_keys(self, scope: Scope, keys: Sequence[tuple[HitKind, str]]) -> int:
+        messages = await self._store.messages(scope, [item_id for kind, item_id in keys if kind == "message"])
+        entries = await self._store.entries.get(scope, [item_id for kind, item_id in keys if kind == "entry"])
+        items = [*map(waiting_message, messages.values()), *map(_waiting_entry, entries.values())]
+        return await self._fill(scope, items)
 
     def _start(self, scope: Scope, work: Coroutine[Any, Any, int], tasks: Tasks | None = None) -> None:
         tasks = self._tasks if tasks is None else tasks
@@ -97,10 +102,13 @@ class VectorFiller:
 
         A failing embedder becomes an event and is not asked again for the rest.
         """
+        return await self._fill(scope, [waiting_message(message) for message in messages])
+
+    async def _fill(self, scope: Scope, items: Sequence[Unembedded]) -> int:
         filled = 0
         with self.expecting(scope):
-            for start in range(0, len(messages), BATCH):
-                count = await self._fill_batch(scope, messages[start : start + BATCH])
+            for start in range(0, len(items), BATCH):
+                count = await self._fill_batch(scope, items[start : start + BATCH])
                 if count is None:
                     break
                 filled += count
@@ -118,7 +126,7 @@ class VectorFiller:
                 del self._embedding[scope.owner]
 
     async def fill_missing(self, scope: Scope) -> int:
-        """Embed all messages of a scope that have no vector yet."""
+        """Embed all items of a scope that have no vector yet."""
         filled, last = 0, None
         space_id = self._space.current.record.id
         while missing := await self._store.unembedded(scope, space_id, BATCH, last):
@@ -128,57 +136,67 @@ class VectorFiller:
             filled, last = filled + count, missing[-1]
         return filled
 
-    async def _fill_batch(self, scope: Scope, batch: Sequence[Message]) -> int | None:
+    async def _fill_batch(self, scope: Scope, batch: Sequence[Unembedded]) -> int | None:
         """How many got a vector; blank and unusable texts get none. None if the embedder failed."""
         space = self._space.current
         if space.embedder is None:
             return None
         key = (space.record.id, scope.owner)
         hopeless = self._given_up.get(key, set())
-        wanted = [m for m in batch if m.search_text.strip() and m.id not in hopeless]
+        wanted = [item for item in batch if item.text.strip() and item.id not in hopeless]
         try:
             async with self._places:
                 made = await make_vectors(space.embedder, wanted)
             saved = await self._store.put_vectors(scope, space.record.id, made.rows)
-            if made.rows and not saved:  # the messages or the whole space may be gone
+            if made.rows and not saved:  # the items or the whole space may be gone
                 await self._space.follow()
         except Exception as failure:
             self._report(scope, wanted, failure)
             return None
-        for message, error in made.unusable:
-            self._given_up.setdefault(key, set()).add(str(message.id))
-            self._report(scope, [message], error)
+        for item, error in made.unusable:
+            self._given_up.setdefault(key, set()).add(item.id)
+            self._report(scope, [item], error)
         return saved
 
-    def _report(self, scope: Scope, batch: Sequence[Message], error: Exception) -> None:
+    def _report(self, scope: Scope, batch: Sequence[Unembedded], error: Exception) -> None:
         self._events.emit(
             "embedding.failed",
             scope,
             error=f"{type(error).__name__}: {error}",
-            message_ids=[message.id for message in batch],
+            message_ids=[item.id for item in batch],
         )
 
 
+def waiting_message(message: Message) -> Unembedded:
+    """A message as something to be embedded."""
+    place = (message.thread_id or "", message.seq or 0)
+    return Unembedded("message", str(message.id), message.search_text, place)
+
+
+def _waiting_entry(entry: Entry) -> Unembedded:
+    return Unembedded("entry", entry.id, entry.content, ("", 0))
+
+
 class MadeVectors(NamedTuple):
-    """Vectors ready to be saved, and messages whose text has no usable one."""
+    """Vectors ready to be saved, and items whose text has no usable one."""
 
     rows: list[VectorRow]
-    unusable: list[tuple[Message, BadVector]]
+    unusable: list[tuple[Unembedded, BadVector]]
 
 
-async def make_vectors(embedder: Embedder, messages: Sequence[Message]) -> MadeVectors:
-    """Embed messages together; where that gives a bad vector, one by one, to find whose it is."""
+async def make_vectors(embedder: Embedder, items: Sequence[Unembedded]) -> MadeVectors:
+    """Embed items together; where that gives a bad vector, one by one, to find whose it is."""
     try:
-        matrix = await embed_texts(embedder, [message.search_text for message in messages])
+        matrix = await embed_texts(embedder, [mask(item.text) for item in items])
     except BadVector as error:
-        if len(messages) == 1:
-            return MadeVectors([], [(messages[0], error)])
-        apart = [await make_vectors(embedder, [message]) for message in messages]
+        if len(items) == 1:
+            return MadeVectors([], [(items[0], error)])
+        apart = [await make_vectors(embedder, [item]) for item in items]
         return MadeVectors(
             [r for made in apart for r in made.rows], [u for made in apart for u in made.unusable]
         )
     rows = [
-        VectorRow("message", str(message.id), vector.astype("<f4", copy=False).tobytes())
-        for message, vector in zip(messages, matrix, strict=True)
+        VectorRow(item.kind, item.id, vector.astype("<f4", copy=False).tobytes())
+        for item, vector in zip(items, matrix, strict=True)
     ]
     return MadeVectors(rows, [])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
+from casenotes.stores.learning import EntryStore, JobStore
 from casenotes.types import Appended, HitKind, Message, Role, Scope, Thread
 
 SpaceKey = tuple[str, int, bool]
@@ -20,12 +21,25 @@ TurnStatus = Literal["open", "success", "failure", "aborted", "abandoned"]
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """An item that the model of a thread was shown, so that its echo is not learned again."""
+
+    kind: HitKind
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TurnMark:
-    """Opens or closes a turn together with the messages it is saved with."""
+    """Which turn messages belong to; with a status it opens or closes the turn together with them.
+
+    `learn` queues a turn that is closed for learning; one that was learned from is not queued again.
+    """
 
     turn_id: str
-    status: TurnStatus
+    status: TurnStatus | None
     at: datetime
+    learn: bool = False
+    shown: Sequence[Shown] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,6 +69,16 @@ class VectorRow:
     kind: HitKind
     id: str
     vector: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unembedded:
+    """An item that waits for a vector; `place` is where it stands in the order they are listed in."""
+
+    kind: HitKind
+    id: str
+    text: str
+    place: tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +122,12 @@ class ScopeSize:
     resource_id: str | None
     threads: int
     messages: int
+    entries: int = 0
+
+    @property
+    def items(self) -> int:
+        """Messages and entries: all that has a vector."""
+        return self.messages + self.entries
 
     @property
     def scope(self) -> Scope:
@@ -114,6 +144,9 @@ class StoreStats:
     messages: int
     vectors: int
     open_turns: int
+    entries: int
+    queued_turns: int
+    dead_turns: int
     bytes: int
 
 
@@ -140,6 +173,21 @@ class Store(Protocol):
     @property
     def location(self) -> str:
         """Where it lies, fit to be shown: without password."""
+        ...
+
+    @property
+    def supports_entries(self) -> bool:
+        """Whether it can keep what was learned; without, it is a message log only."""
+        ...
+
+    @property
+    def entries(self) -> EntryStore:
+        """What was learned."""
+        ...
+
+    @property
+    def jobs(self) -> JobStore:
+        """What is still to be learned, and who is at it."""
         ...
 
     async def open(self) -> None:
@@ -215,9 +263,9 @@ class Store(Protocol):
         ...
 
     async def unembedded(
-        self, scope: Scope, space_id: int, limit: int, after: Message | None = None
-    ) -> list[Message]:
-        """Messages that have text but no vector in that space, in a fixed order, behind one of them."""
+        self, scope: Scope, space_id: int, limit: int, after: Unembedded | None = None
+    ) -> list[Unembedded]:
+        """Messages, then entries, that have text but no vector in that space, behind one of them."""
         ...
 
     async def scopes(self) -> list[ScopeSize]:

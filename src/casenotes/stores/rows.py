@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from casenotes.errors import InvalidScope, MessageConflict, StoreError
-from casenotes.stores.base import Document, SpaceKey
+from casenotes.stores.base import Document, SpaceKey, Unembedded
 from casenotes.types import Message, Part, Scope, ToolCall, ToolResult
 
 QUERY_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -41,9 +41,25 @@ def space_values(space: SpaceKey) -> dict[str, str | int | bool]:
     return dict(zip(("model", "dimensions", "normalised"), space, strict=True))
 
 
-def cursor_values(after: Message | None) -> dict[str, str | int]:
-    """Parameters of a place in the order of threads and sequence numbers."""
-    return {"after_thread": (after and after.thread_id) or "", "after_seq": (after and after.seq) or 0}
+def cursor_values(after: Unembedded | None) -> dict[str, str | int]:
+    """Parameters of a place in the order of threads and sequence numbers, or of entries behind them."""
+    is_entry = after is not None and after.kind == "entry"
+    thread, seq = ("", 0) if after is None or is_entry else after.place
+    entry = after.id if after is not None and is_entry else ""
+    return {"after_thread": thread, "after_seq": seq, "after_entry": entry}
+
+
+def unembedded_message(row: Sequence[Any]) -> Unembedded:
+    """A message that waits for a vector."""
+    message_id, thread_id, seq, role, text, parts = row
+    if parts:
+        text = Message(role, text, parts=decode_parts(parts)).search_text
+    return Unembedded("message", message_id, text, (thread_id, seq))
+
+
+def unembedded_entry(row: Sequence[Any]) -> Unembedded:
+    """An entry that waits for a vector."""
+    return Unembedded("entry", row[0], row[1], ("", 0))
 
 
 def no_space(space_id: int) -> StoreError:

@@ -10,52 +10,16 @@ The tests are `async def`; run them with pytest-asyncio in auto mode, or anyio's
 from __future__ import annotations
 
 import asyncio
-import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from casenotes.errors import InvalidScope, MessageConflict, StoreError
 from casenotes.stores.base import Freshness, Store, TurnMark, TurnStatus, VectorRow
-from casenotes.types import Message, Role, Scope, ToolCall, ToolResult
-
-NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
-ANN = Scope("support", "ann", "t1")
-BOB = Scope("support", "bob", "t1")
-OTHER_AGENT = Scope("sales", "ann", "t1")
-NOBODY = Scope("support", None, "t1")
-STRANGERS = (BOB, OTHER_AGENT, NOBODY)
+from casenotes.testing.learning_contract import LearningContract
+from casenotes.testing.values import ANN, BOB, NOBODY, NOON, STRANGERS, ids, refused, said, vector
+from casenotes.types import Scope, ToolCall, ToolResult
 
 
-def said(message_id: str, text: str = "hello", role: Role = "user", **values: Any) -> Message:
-    """A message ready to be stored."""
-    return Message(role, text, id=message_id, **{"created_at": NOON, **values})
-
-
-def vector(*numbers: float) -> bytes:
-    """Numbers as a store keeps them."""
-    return struct.pack(f"<{len(numbers)}f", *numbers)
-
-
-def ids(messages: Sequence[Message]) -> list[str | None]:
-    """The ids in order."""
-    return [message.id for message in messages]
-
-
-@contextmanager
-def refused(kind: type[Exception], naming: str) -> Iterator[None]:
-    """The block must raise that error, and its text must name what was wrong."""
-    try:
-        yield
-    except kind as error:
-        if naming not in str(error):
-            raise AssertionError(f"the error does not name {naming!r}: {error}") from error
-    else:
-        raise AssertionError(f"expected {kind.__name__}")
-
-
-class StoreContract:
+class StoreContract(LearningContract):
     """One behaviour a test; a backend passes when all of them do."""
 
     async def test_append_numbers_messages_from_one_in_order(self, store: Store) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from casenotes.stores.base import Finding, consistency_finding
 
 
-def findings(facts: tuple[Any, ...], broken_threads: int, broken_vectors: int) -> list[Finding]:
+def findings(facts: tuple[Any, ...], broken: Mapping[str, int]) -> list[Finding]:
     """All findings, good and bad."""
     version, fsync, synchronous_commit, pgvector = facts
     return [
         Finding("server", "ok", f"PostgreSQL {version}, pgvector {pgvector}"),
         _durability(fsync, synchronous_commit),
-        consistency_finding("threads", broken_threads),
-        consistency_finding("vectors", broken_vectors),
+        *(consistency_finding(what, count) for what, count in broken.items()),
     ]
 
 

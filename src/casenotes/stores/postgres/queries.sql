@@ -17,9 +17,9 @@ SELECT last_seq FROM casenotes.threads
 
 -- name: insert_message
 INSERT INTO casenotes.messages (agent_id, resource_id, message_id, thread_id, seq, role, text, parts,
-                                metadata, created_at, change)
+                                metadata, created_at, change, turn_id)
 VALUES (%(agent)s, %(resource)s, %(id)s, %(thread)s, %(seq)s, %(role)s, %(text)s, %(parts)s,
-        %(metadata)s, %(created_at)s, %(change)s)
+        %(metadata)s, %(created_at)s, %(change)s, %(turn)s)
 
 -- name: advance_thread
 INSERT INTO casenotes.threads AS t (agent_id, resource_id, thread_id, last_seq, created_at, updated_at)
@@ -35,14 +35,21 @@ UPDATE casenotes.turns SET status = 'abandoned', closed_at = %(at)s
    AND status = 'open' AND turn_id <> %(turn)s
 
 -- name: open_turn
-INSERT INTO casenotes.turns (agent_id, resource_id, thread_id, turn_id, status, opened_at)
-VALUES (%(agent)s, %(resource)s, %(thread)s, %(turn)s, 'open', %(at)s)
+INSERT INTO casenotes.turns (agent_id, resource_id, thread_id, turn_id, status, opened_at, first_seq)
+VALUES (%(agent)s, %(resource)s, %(thread)s, %(turn)s, 'open', %(at)s, %(first_seq)s)
 ON CONFLICT DO NOTHING
 
 -- name: close_turn
-UPDATE casenotes.turns SET status = %(status)s, closed_at = %(at)s
+UPDATE casenotes.turns
+   SET status = %(status)s, closed_at = %(at)s,
+       learning = coalesce(learning, CASE WHEN %(learn)s::boolean THEN 'queued' END)
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
    AND turn_id = %(turn)s
+
+-- name: put_shown
+INSERT INTO casenotes.shown (agent_id, resource_id, thread_id, kind, item_id, turn_id)
+VALUES (%(agent)s, %(resource)s, %(thread)s, %(kind)s, %(id)s, %(turn)s)
+ON CONFLICT (agent_id, resource_id, thread_id, kind, item_id) DO UPDATE SET turn_id = excluded.turn_id
 
 -- name: history_before
 SELECT * FROM (
@@ -83,6 +90,11 @@ SELECT epoch, change FROM casenotes.scopes WHERE agent_id = %(agent)s AND resour
 SELECT message_id, thread_id, created_at, role, text, parts FROM casenotes.messages
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND change > %(after)s
  ORDER BY change, thread_id, seq
+
+-- name: changed_entries
+SELECT entry_id, thread_id, created_at, source, content FROM casenotes.entries
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND change > %(after)s AND status = 'active'
+ ORDER BY change, entry_id
 
 -- name: changed_vectors
 SELECT kind, item_id, vector FROM casenotes.vectors
@@ -143,8 +155,26 @@ SELECT %(agent)s, %(resource)s, s.space_id, 'message', m.message_id, %(vector)s,
 ON CONFLICT (agent_id, resource_id, space_id, kind, item_id)
 DO UPDATE SET vector = excluded.vector, change = excluded.change
 
+-- name: put_entry_vector
+INSERT INTO casenotes.vectors (agent_id, resource_id, space_id, kind, item_id, vector, change)
+SELECT %(agent)s, %(resource)s, s.space_id, 'entry', e.entry_id, %(vector)s, %(change)s
+  FROM casenotes.entries AS e JOIN casenotes.spaces AS s ON s.space_id = %(space)s
+ WHERE e.agent_id = %(agent)s AND e.resource_id = %(resource)s AND e.entry_id = %(id)s
+   FOR KEY SHARE OF s
+ON CONFLICT (agent_id, resource_id, space_id, kind, item_id)
+DO UPDATE SET vector = excluded.vector, change = excluded.change
+
+-- name: unembedded_entries
+SELECT entry_id, content FROM casenotes.entries AS e
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status <> 'forgotten'
+   AND NOT EXISTS (SELECT 1 FROM casenotes.vectors AS v
+                    WHERE v.agent_id = %(agent)s AND v.resource_id = %(resource)s AND v.space_id = %(space)s
+                      AND v.kind = 'entry' AND v.item_id = e.entry_id)
+   AND entry_id > %(after_entry)s
+ ORDER BY entry_id LIMIT %(limit)s
+
 -- name: unembedded
-SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at
+SELECT message_id, thread_id, seq, role, text, parts
   FROM casenotes.messages AS m
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s
    AND (trim(text) <> '' OR parts IS NOT NULL)
@@ -155,13 +185,18 @@ SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at
  ORDER BY thread_id, seq LIMIT %(limit)s
 
 -- name: scopes
-SELECT agent_id, resource_id, count(DISTINCT thread_id), count(*) FROM casenotes.messages
- GROUP BY agent_id, resource_id ORDER BY agent_id, resource_id
+SELECT agent_id, resource_id, count(DISTINCT thread_id), count(*),
+       (SELECT count(*) FROM casenotes.entries AS e
+         WHERE e.agent_id = m.agent_id AND e.resource_id = m.resource_id AND e.status <> 'forgotten')
+  FROM casenotes.messages AS m GROUP BY agent_id, resource_id ORDER BY agent_id, resource_id
 
 -- name: stats
 SELECT (SELECT count(*) FROM casenotes.scopes), (SELECT count(*) FROM casenotes.threads),
        (SELECT count(*) FROM casenotes.messages), (SELECT count(*) FROM casenotes.vectors),
        (SELECT count(*) FROM casenotes.turns WHERE status = 'open'),
+       (SELECT count(*) FROM casenotes.entries WHERE status = 'active'),
+       (SELECT count(*) FROM casenotes.turns WHERE learning = 'queued'),
+       (SELECT count(*) FROM casenotes.turns WHERE learning = 'dead'),
        (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c
           JOIN pg_namespace AS n ON n.oid = c.relnamespace
          WHERE n.nspname = 'casenotes' AND c.relkind = 'r')
@@ -179,10 +214,173 @@ SELECT count(*) FROM casenotes.threads AS t
                       AND m.thread_id = t.thread_id)
 
 -- name: broken_vectors
--- Vectors of the wrong size, or of messages that do not exist.
+-- Vectors of the wrong size, or of items that do not exist.
 SELECT count(*) FROM casenotes.vectors AS v JOIN casenotes.spaces AS s ON s.space_id = v.space_id
  WHERE vector_dims(v.vector) <> s.dimensions
     OR (v.kind = 'message' AND NOT EXISTS (
         SELECT 1 FROM casenotes.messages AS m
          WHERE m.agent_id = v.agent_id AND m.resource_id = v.resource_id
            AND m.message_id = v.item_id))
+    OR (v.kind = 'entry' AND NOT EXISTS (
+        SELECT 1 FROM casenotes.entries AS e
+         WHERE e.agent_id = v.agent_id AND e.resource_id = v.resource_id AND e.entry_id = v.item_id))
+
+-- name: broken_entries
+-- Verified entries whose evidence is gone.
+SELECT count(*) FROM casenotes.entries AS e
+ WHERE verified AND status = 'active' AND NOT EXISTS (
+     SELECT 1 FROM casenotes.evidence AS q JOIN casenotes.messages AS m
+         ON m.agent_id = q.agent_id AND m.resource_id = q.resource_id AND m.message_id = q.message_id
+      WHERE q.agent_id = e.agent_id AND q.resource_id = e.resource_id AND q.entry_id = e.entry_id)
+
+-- name: entries_by_id
+SELECT entry_id, content, source, status, verified, thread_id, message_id, created_at, last_seen_at FROM casenotes.entries
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s
+   AND entry_id = ANY(%(ids)s)
+
+-- name: evidence_of
+-- The words come from the message log; positions count characters from 0.
+SELECT q.entry_id, q.message_id, q.start, q.stop, substr(m.text, (q.start + 1)::int, (q.stop - q.start)::int)
+  FROM casenotes.evidence AS q JOIN casenotes.messages AS m
+    ON m.agent_id = q.agent_id AND m.resource_id = q.resource_id AND m.message_id = q.message_id
+ WHERE q.agent_id = %(agent)s AND q.resource_id = %(resource)s
+   AND q.entry_id = ANY(%(ids)s)
+ ORDER BY m.created_at, m.thread_id, m.seq, q.start
+
+-- name: active_by_hash
+SELECT content_hash, entry_id FROM casenotes.entries
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status = 'active'
+   AND content_hash = ANY(%(hashes)s)
+
+-- name: forgotten_sources
+-- Which text was forgotten, and which messages it had been learned from.
+SELECT e.content_hash, q.message_id FROM casenotes.entries AS e JOIN casenotes.evidence AS q
+    ON q.agent_id = e.agent_id AND q.resource_id = e.resource_id AND q.entry_id = e.entry_id
+ WHERE e.agent_id = %(agent)s AND e.resource_id = %(resource)s AND e.status = 'forgotten'
+   AND e.content_hash = ANY(%(hashes)s)
+
+-- name: entries_change
+-- The change number of the newest entry.
+SELECT coalesce(max(change), 0) FROM casenotes.entries WHERE agent_id = %(agent)s AND resource_id = %(resource)s
+
+-- name: insert_entry
+INSERT INTO casenotes.entries (agent_id, resource_id, entry_id, content, content_hash, source, status, verified,
+                     thread_id, message_id, embedding_model, created_at, last_seen_at, change)
+VALUES (%(agent)s, %(resource)s, %(id)s, %(content)s, %(hash)s, %(source)s, 'active', %(verified)s,
+        %(thread)s, %(message)s, %(model)s, %(created_at)s, %(created_at)s, %(change)s)
+
+-- name: insert_evidence
+INSERT INTO casenotes.evidence (agent_id, resource_id, entry_id, message_id, start, stop, quote_hash)
+VALUES (%(agent)s, %(resource)s, %(entry)s, %(message)s, %(start)s, %(stop)s, %(hash)s)
+ON CONFLICT DO NOTHING
+
+-- name: see_entry_again
+UPDATE casenotes.entries SET last_seen_at = greatest(last_seen_at, %(seen_at)s)
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND entry_id = %(entry)s
+
+-- name: insert_receipt
+INSERT INTO casenotes.receipts (agent_id, resource_id, thread_id, turn_id, position, status, reason, detail,
+                      content, source, quotes, entry_id, created_at)
+VALUES (%(agent)s, %(resource)s, %(thread)s, %(turn)s, %(position)s, %(status)s, %(reason)s, %(detail)s,
+        %(content)s, %(source)s, %(quotes)s, %(entry)s, %(at)s)
+
+-- name: shown
+SELECT kind, item_id, turn_id FROM casenotes.shown
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+
+-- name: receipts
+SELECT status, content, source, reason, detail, quotes, entry_id FROM casenotes.receipts
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND turn_id = %(turn)s
+ ORDER BY position
+
+-- name: ledger
+SELECT thread_id, turn_id, created_at, status, content, source, reason, detail, quotes, entry_id FROM casenotes.receipts
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+   AND (%(status)s::text IS NULL OR status = %(status)s)
+ ORDER BY created_at DESC, thread_id, turn_id DESC, position LIMIT %(limit)s
+
+-- name: acquire_lease
+INSERT INTO casenotes.leases AS l (agent_id, resource_id, thread_id, task, owner, fence, expires_at)
+VALUES (%(agent)s, %(resource)s, %(thread)s, %(task)s, %(owner)s, 1, clock_timestamp() + make_interval(secs => %(seconds)s))
+ON CONFLICT (agent_id, resource_id, thread_id, task) DO UPDATE SET owner = excluded.owner, fence = l.fence + 1, expires_at = excluded.expires_at
+    WHERE l.expires_at <= clock_timestamp()
+RETURNING fence
+
+-- name: renew_lease
+UPDATE casenotes.leases SET expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND task = %(task)s
+   AND owner = %(owner)s AND fence = %(fence)s
+
+-- name: holds_lease
+SELECT 1 FROM casenotes.leases
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND task = %(task)s
+   AND owner = %(owner)s AND fence = %(fence)s
+   FOR UPDATE
+
+-- name: queued_turns
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM casenotes.turns
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+   AND learning = 'queued'
+ ORDER BY closed_at, first_seq, turn_id
+
+-- name: due_threads
+SELECT t.agent_id, t.resource_id, t.thread_id FROM casenotes.turns AS t
+ WHERE t.learning = 'queued' AND t.due_at <= %(now)s
+   AND NOT EXISTS (SELECT 1 FROM casenotes.leases AS l
+                    WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
+                      AND l.thread_id = t.thread_id AND l.task = 'extract' AND l.expires_at > clock_timestamp())
+ GROUP BY t.agent_id, t.resource_id, t.thread_id ORDER BY min(t.closed_at) LIMIT %(limit)s
+
+-- name: dead_turns
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM casenotes.turns
+ WHERE learning = 'dead' ORDER BY closed_at DESC LIMIT %(limit)s
+
+-- name: revive_turns
+UPDATE casenotes.turns SET learning = 'queued', attempts = 0, due_at = 'epoch' WHERE learning = 'dead'
+RETURNING turn_id
+
+-- name: turn_state
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM casenotes.turns
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND turn_id = %(turn)s
+
+-- name: turn_messages
+SELECT message_id, m.thread_id, seq, role, text, parts, metadata, created_at
+  FROM casenotes.turns AS t JOIN casenotes.messages AS m
+    ON m.agent_id = t.agent_id AND m.resource_id = t.resource_id AND m.thread_id = t.thread_id
+   AND m.seq >= t.first_seq AND m.turn_id = t.turn_id
+ WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s AND t.turn_id = %(turn)s
+ ORDER BY seq
+
+-- name: messages_before_turn
+SELECT * FROM (
+    SELECT message_id, m.thread_id, seq, role, text, parts, metadata, created_at
+      FROM casenotes.turns AS t JOIN casenotes.messages AS m
+        ON m.agent_id = t.agent_id AND m.resource_id = t.resource_id AND m.thread_id = t.thread_id
+       AND m.seq < t.first_seq
+     WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s AND t.turn_id = %(turn)s
+       AND role IN ('user', 'assistant') AND trim(text) <> ''
+     ORDER BY seq DESC LIMIT %(limit)s) AS newest
+ORDER BY seq
+
+-- name: turn_learned
+UPDATE casenotes.turns SET learning = 'done', error = NULL
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND turn_id = %(turn)s
+   AND learning IN ('queued', 'dead')
+
+-- name: turn_failed
+UPDATE casenotes.turns SET attempts = attempts + %(counts)s, due_at = %(due_at)s, error = %(error)s,
+                 learning = CASE WHEN %(dead)s::boolean THEN 'dead' ELSE learning END
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND turn_id = %(turn)s
+   AND learning = 'queued'
+
+-- name: usage
+SELECT task, calls, input_tokens, output_tokens, cost FROM casenotes.model_usage
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND day = %(day)s ORDER BY task
+
+-- name: add_usage
+INSERT INTO casenotes.model_usage AS u (agent_id, resource_id, day, task, calls, input_tokens, output_tokens, cost)
+VALUES (%(agent)s, %(resource)s, %(day)s, %(task)s, %(calls)s, %(input_tokens)s, %(output_tokens)s, %(cost)s)
+ON CONFLICT (agent_id, resource_id, day, task) DO UPDATE SET calls = u.calls + excluded.calls,
+                          input_tokens = u.input_tokens + excluded.input_tokens,
+                          output_tokens = u.output_tokens + excluded.output_tokens,
+                          cost = u.cost + excluded.cost

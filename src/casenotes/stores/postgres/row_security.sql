@@ -6,7 +6,8 @@ DO $$
 DECLARE
     name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['scopes', 'threads', 'messages', 'turns', 'vectors'] LOOP
+    FOREACH name IN ARRAY ARRAY['scopes', 'threads', 'messages', 'turns', 'vectors', 'entries', 'evidence',
+                                'receipts', 'shown', 'leases', 'model_usage'] LOOP
         EXECUTE format('ALTER TABLE casenotes.%I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('DROP POLICY IF EXISTS own_scope ON casenotes.%I', name);
         EXECUTE format(

@@ -10,10 +10,8 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
-
-import numpy as np
-from pgvector import Vector
 
 from casenotes.config import StorageSettings
 from casenotes.errors import StoreError, StoreUnavailable
@@ -27,9 +25,11 @@ from casenotes.stores.base import (
     SpaceRecord,
     StoreStats,
     TurnMark,
+    Unembedded,
     VectorRow,
     active_space,
 )
+from casenotes.stores.learned_rows import entry_document
 from casenotes.stores.postgres.check import findings
 from casenotes.stores.postgres.connect import (
     PACKAGE,
@@ -40,6 +40,8 @@ from casenotes.stores.postgres.connect import (
     store_errors,
     without_password,
 )
+from casenotes.stores.postgres.learning import PostgresEntries, PostgresJobs
+from casenotes.stores.postgres.values import Row, same_time, vector_row, wire_vector
 from casenotes.stores.rows import (
     AFTER_ALL_SEQS,
     check_repetition,
@@ -54,14 +56,16 @@ from casenotes.stores.rows import (
     scope_key,
     space_values,
     thread_key,
+    unembedded_entry,
+    unembedded_message,
 )
 from casenotes.types import Appended, Message, Scope, Thread
-
-Row = tuple[Any, ...]
 
 
 class PostgresStore:
     """A schema `casenotes` in one database, shared by any number of processes."""
+
+    supports_entries = True
 
     def __init__(self, url: str, settings: StorageSettings) -> None:
         self._url = url
@@ -69,6 +73,8 @@ class PostgresStore:
         self._settings = settings
         self._sql = {name: sql.encode() for name, sql in named_queries(PACKAGE).items()}
         self._pool: Pool | None = None
+        self.entries = PostgresEntries(self)
+        self.jobs = PostgresJobs(self)
 
     @property
     def location(self) -> str:
@@ -95,34 +101,41 @@ class PostgresStore:
             yield connection
 
     @asynccontextmanager
-    async def _transaction(self, scope: Scope) -> AsyncIterator[Connection]:
+    async def transaction(self, scope: Scope) -> AsyncIterator[Connection]:
+        """A transaction in which row-level security shows that scope."""
         async with self._connection() as connection, connection.transaction():
             await connection.execute(self._sql["enter_scope"], scope_key(scope))
             yield connection
 
-    async def _fetch(self, scope: Scope, name: str, values: Mapping[str, Any]) -> list[Row]:
+    async def fetch(self, scope: Scope, name: str, values: Mapping[str, Any]) -> list[Row]:
+        """The rows of a named statement, read within a scope."""
         async with self._connection() as connection, connection.pipeline():
             await connection.execute(self._sql["enter_scope"], scope_key(scope))
             cursor = await connection.execute(self._sql[name], values, binary=True)
             return await cursor.fetchall()
 
-    async def _fetch_all_scopes(self, name: str) -> list[Row]:
+    async def fetch_all_scopes(self, name: str, values: Mapping[str, Any] | None = None) -> list[Row]:
+        """The rows of a named statement over the whole store."""
         async with self._connection() as connection:
-            return await (await connection.execute(self._sql[name])).fetchall()
+            return await (await connection.execute(self._sql[name], values)).fetchall()
+
+    def statement(self, name: str) -> bytes:
+        """A named statement."""
+        return self._sql[name]
 
     async def append(self, scope: Scope, messages: Sequence[Message], turn: TurnMark | None = None) -> Appended:
         """See Store.append."""
         key = thread_key(scope)
         given = [replace(message, thread_id=key["thread"]) for message in messages]
-        async with self._transaction(scope) as connection:
+        async with self.transaction(scope) as connection:
             change = await self._value(connection, "next_change", key)
             seq = await self._value(connection, "last_seq", key) or 0
             known = await self._known(connection, key, given)
             saved, added = _in_sequence(given, known, seq)
             if added:
-                await self._insert(connection, key, added, change)
+                await self._insert(connection, key, added, change, turn.turn_id if turn else None)
             if turn:
-                await self._mark_turn(connection, key, turn)
+                await self._mark_turn(connection, key, turn, min((m.seq or 0 for m in saved), default=0))
         new_ids = {str(message.id) for message in added}
         return Appended(given, key["thread"], [m.seq or 0 for m in saved], new_ids, known)
 
@@ -138,20 +151,31 @@ class PostgresStore:
         return {row[0]: _message(row) for row in await cursor.fetchall()}
 
     async def _insert(
-        self, connection: Connection, key: Mapping[str, str], added: Sequence[Message], change: int
+        self,
+        connection: Connection,
+        key: Mapping[str, str],
+        added: Sequence[Message],
+        change: int,
+        turn_id: str | None,
     ) -> None:
-        rows = [{**_message_values(m, key), "seq": m.seq, "change": change} for m in added]
+        common = {"change": change, "turn": turn_id}
+        rows = [{**_message_values(m, key), "seq": m.seq, **common} for m in added]
         times = [row["created_at"] for row in rows]
         moved = {"last_seq": added[-1].seq, "first_at": min(times), "last_at": max(times)}
         await connection.cursor().executemany(self._sql["insert_message"], rows)
         await connection.execute(self._sql["advance_thread"], {**key, **moved})
 
-    async def _mark_turn(self, connection: Connection, key: Mapping[str, str], turn: TurnMark) -> None:
-        values = {**key, "turn": turn.turn_id, "status": turn.status, "at": turn.at}
+    async def _mark_turn(
+        self, connection: Connection, key: Mapping[str, str], turn: TurnMark, first_seq: int
+    ) -> None:
+        values = {**key, "turn": turn.turn_id, "status": turn.status, "at": turn.at, "learn": turn.learn}
+        if turn.shown:
+            items = [{**values, "kind": item.kind, "id": item.id} for item in turn.shown]
+            await connection.cursor().executemany(self._sql["put_shown"], items)
         if turn.status == "open":
             await connection.execute(self._sql["abandon_open_turns"], values)
-            await connection.execute(self._sql["open_turn"], values)
-        else:
+            await connection.execute(self._sql["open_turn"], {**values, "first_seq": first_seq})
+        elif turn.status:
             await connection.execute(self._sql["close_turn"], values)
 
     async def history(
@@ -165,16 +189,16 @@ class PostgresStore:
             "after": after,
         }
         name = "history_before" if after is None else "history_after"
-        return [_message(row) for row in await self._fetch(scope, name, values)]
+        return [_message(row) for row in await self.fetch(scope, name, values)]
 
     async def messages(self, scope: Scope, ids: Sequence[str]) -> dict[str, Message]:
         """See Store.messages."""
         values = {**scope_key(scope), "ids": list(ids)}
-        return {row[0]: _message(row) for row in await self._fetch(scope, "messages_by_id", values)}
+        return {row[0]: _message(row) for row in await self.fetch(scope, "messages_by_id", values)}
 
     async def threads(self, scope: Scope) -> list[Thread]:
         """See Store.threads."""
-        rows = await self._fetch(scope, "threads", scope_key(scope))
+        rows = await self.fetch(scope, "threads", scope_key(scope))
         return [
             Thread(thread, title, decode_metadata(metadata), *rest) for thread, title, metadata, *rest in rows
         ]
@@ -185,12 +209,12 @@ class PostgresStore:
         """See Store.update_thread."""
         encoded = None if metadata is None else json.dumps(metadata, ensure_ascii=False)
         values = {**thread_key(scope), "title": title, "metadata": encoded}
-        async with self._transaction(scope) as connection:
+        async with self.transaction(scope) as connection:
             return bool((await connection.execute(self._sql["update_thread"], values)).rowcount)
 
     async def freshness(self, scope: Scope) -> Freshness:
         """See Store.freshness."""
-        return _freshness(await self._fetch(scope, "freshness", scope_key(scope)))
+        return _freshness(await self.fetch(scope, "freshness", scope_key(scope)))
 
     async def changes(self, scope: Scope, space_id: int, after: int) -> Changes:
         """See Store.changes."""
@@ -199,13 +223,13 @@ class PostgresStore:
             await connection.execute(self._sql["enter_scope"], scope_key(scope))
             cursors = [
                 await connection.execute(self._sql[name], values, binary=True)
-                for name in ("freshness", "changed_messages", "changed_vectors")
+                for name in ("freshness", "changed_messages", "changed_entries", "changed_vectors")
             ]
-            freshness, messages, vectors = [await cursor.fetchall() for cursor in cursors]
+            freshness, messages, entries, vectors = [await cursor.fetchall() for cursor in cursors]
         return Changes(
             _freshness(freshness),
-            [_document(row) for row in messages],
-            [_vector_row(row) for row in vectors],
+            [*map(_document, messages), *map(_entry_document, entries)],
+            [vector_row(row) for row in vectors],
         )
 
     async def spaces(self) -> list[SpaceRecord]:
@@ -260,7 +284,7 @@ class PostgresStore:
     async def drop_vectors(self, scope: Scope, space_id: int, limit: int) -> int:
         """See Store.drop_vectors."""
         values = {**scope_key(scope), "space": space_id, "limit": limit}
-        async with self._transaction(scope) as connection:
+        async with self.transaction(scope) as connection:
             return (await connection.execute(self._sql["drop_vectors"], values)).rowcount
 
     async def drop_space(self, space_id: int) -> None:
@@ -275,42 +299,55 @@ class PostgresStore:
         if not rows:
             return 0
         key = scope_key(scope)
-        async with self._transaction(scope) as connection:
+        async with self.transaction(scope) as connection:
             common = {
                 **key,
                 "space": space_id,
                 "change": await self._value(connection, "next_change", key),
             }
-            cursor = connection.cursor()
-            await cursor.executemany(
-                self._sql["put_message_vector"],
-                [{**common, "id": row.id, "vector": _wire_vector(row.vector)} for row in rows],
+            return sum(
+                [await self._put_vectors(connection, common, rows, kind) for kind in ("message", "entry")]
             )
-            return cursor.rowcount
+
+    async def _put_vectors(
+        self, connection: Connection, common: Mapping[str, Any], rows: Sequence[VectorRow], kind: str
+    ) -> int:
+        values = [
+            {**common, "id": row.id, "vector": wire_vector(row.vector)} for row in rows if row.kind == kind
+        ]
+        if not values:
+            return 0
+        cursor = connection.cursor()
+        await cursor.executemany(self._sql[f"put_{kind}_vector"], values)
+        return cursor.rowcount
 
     async def unembedded(
-        self, scope: Scope, space_id: int, limit: int, after: Message | None = None
-    ) -> list[Message]:
+        self, scope: Scope, space_id: int, limit: int, after: Unembedded | None = None
+    ) -> list[Unembedded]:
         """See Store.unembedded."""
         values = {**scope_key(scope), "space": space_id, "limit": limit, **cursor_values(after)}
-        return [_message(row) for row in await self._fetch(scope, "unembedded", values)]
+        messages = [] if values["after_entry"] else await self.fetch(scope, "unembedded", values)
+        left = {**values, "limit": limit - len(messages)}
+        entries = await self.fetch(scope, "unembedded_entries", left) if left["limit"] else []
+        return [*map(unembedded_message, messages), *map(unembedded_entry, entries)]
 
     async def scopes(self) -> list[ScopeSize]:
         """See Store.scopes."""
-        rows = await self._fetch_all_scopes("scopes")
+        rows = await self.fetch_all_scopes("scopes")
         return [ScopeSize(agent, resource or None, *sizes) for agent, resource, *sizes in rows]
 
     async def stats(self) -> StoreStats:
         """See Store.stats."""
-        return StoreStats(*(await self._fetch_all_scopes("stats"))[0])
+        return StoreStats(*(await self.fetch_all_scopes("stats"))[0])
 
     async def check(self) -> list[Finding]:
         """See Store.check."""
-        facts = (await self._fetch_all_scopes("server_facts"))[0]
-        threads, vectors = [
-            (await self._fetch_all_scopes(name))[0][0] for name in ("broken_threads", "broken_vectors")
-        ]
-        return findings(facts, threads, vectors)
+        facts = (await self.fetch_all_scopes("server_facts"))[0]
+        broken = {
+            what: (await self.fetch_all_scopes(f"broken_{what}"))[0][0]
+            for what in ("threads", "vectors", "entries")
+        }
+        return findings(facts, broken)
 
 
 def _in_sequence(
@@ -346,21 +383,16 @@ def _message_values(message: Message, key: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _message(row: Row) -> Message:
-    return message_from_row(row, lambda time: time)
+    return message_from_row(row, same_time)
 
 
 def _document(row: Row) -> Document:
-    return document_from_row(row, lambda time: time.timestamp())
+    return document_from_row(row, datetime.timestamp)
+
+
+def _entry_document(row: Row) -> Document:
+    return entry_document(row, datetime.timestamp)
 
 
 def _freshness(rows: Sequence[Row]) -> Freshness:
     return Freshness(*rows[0]) if rows else Freshness(0, 0)
-
-
-def _wire_vector(vector: bytes) -> Vector:
-    return Vector(np.frombuffer(vector, dtype="<f4"))
-
-
-def _vector_row(row: Row) -> VectorRow:
-    kind, item_id, vector = row
-    return VectorRow(kind, item_id, vector.to_numpy().astype("<f4", copy=False).tobytes())

@@ -59,9 +59,9 @@ class Appender:
         else:
             results = self._append_new(connection, requests, tails)
         self._move_on(connection, tails)
-        for request in requests:
+        for request, result in zip(requests, results, strict=True):
             if request.turn:
-                self._mark_turn(connection, request.key, request.turn)
+                self._mark_turn(connection, request.key, request.turn, min(result.seqs, default=0))
         return results
 
     def _append_new(
@@ -75,7 +75,7 @@ class Appender:
         for request in requests:
             tail = self._tail(connection, request.key, tails)
             first = tail.seq + 1
-            rows += [_row(message, request.key, tail) for message in request.messages]
+            rows += [_row(message, request, tail) for message in request.messages]
             new_ids = {str(message.id) for message in request.messages}
             seqs = range(first, tail.seq + 1)
             results.append(Appended(request.messages, request.key[2], seqs, new_ids))
@@ -91,7 +91,7 @@ class Appender:
         new_ids: set[str] = set()
         known: dict[str, Message] = {}
         for message in request.messages:
-            row = _row(message, request.key, tail)
+            row = _row(message, request, tail)
             if connection.execute(self._sql["insert_message"], row).rowcount:
                 new_ids.add(str(message.id))
                 seqs.append(tail.seq)
@@ -124,7 +124,9 @@ class Appender:
         check_repetition(stored, replace(given, thread_id=key[2]))
         return stored
 
-    def _mark_turn(self, connection: sqlite3.Connection, key: ThreadKey, turn: TurnMark) -> None:
+    def _mark_turn(
+        self, connection: sqlite3.Connection, key: ThreadKey, turn: TurnMark, first_seq: int
+    ) -> None:
         agent, resource, thread = key
         values = {
             "agent": agent,
@@ -133,21 +135,26 @@ class Appender:
             "turn": turn.turn_id,
             "status": turn.status,
             "at": micros(turn.at),
+            "learn": turn.learn,
+            "first_seq": first_seq,
         }
+        if turn.shown:
+            items = [values | {"kind": item.kind, "id": item.id} for item in turn.shown]
+            connection.executemany(self._sql["put_shown"], items)
         if turn.status == "open":
             connection.execute(self._sql["abandon_open_turns"], values)
             connection.execute(self._sql["open_turn"], values)
-        else:
+        elif turn.status:
             connection.execute(self._sql["close_turn"], values)
 
 
-def _row(message: Message, key: ThreadKey, tail: _Tail) -> tuple[Any, ...]:
+def _row(message: Message, request: AppendRequest, tail: _Tail) -> tuple[Any, ...]:
     """The next row of the thread, in the order of the statement's parameters."""
     created_at = micros(message.created_at or EPOCH)
     tail.seq += 1
     tail.times.append(created_at)
     return (
-        *key,
+        *request.key,
         message.id,
         tail.seq,
         message.role,
@@ -156,6 +163,7 @@ def _row(message: Message, key: ThreadKey, tail: _Tail) -> tuple[Any, ...]:
         encode_metadata(message.metadata) if message.metadata else None,
         created_at,
         tail.change,
+        request.turn.turn_id if request.turn else None,
     )
 
 

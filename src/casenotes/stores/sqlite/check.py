@@ -20,7 +20,7 @@ def run_checks(connection: sqlite3.Connection, path: Path, queries: Mapping[str,
         _sqlite_version(),
     ]
     if findings[0].status == "ok":
-        for what in ("threads", "vectors"):
+        for what in ("threads", "vectors", "entries"):
             broken = connection.execute(queries[f"broken_{what}"]).fetchone()[0]
             findings.append(consistency_finding(what, broken))
     return findings

@@ -22,9 +22,11 @@ from casenotes.stores.base import (
     SpaceRecord,
     StoreStats,
     TurnMark,
+    Unembedded,
     VectorRow,
     active_space,
 )
+from casenotes.stores.learned_rows import entry_document
 from casenotes.stores.rows import (
     AFTER_ALL_SEQS,
     cursor_values,
@@ -37,6 +39,8 @@ from casenotes.stores.rows import (
     scope_key,
     space_values,
     thread_key,
+    unembedded_entry,
+    unembedded_message,
 )
 from casenotes.stores.sqlite.append import Appender, AppendRequest, time_from_micros
 from casenotes.stores.sqlite.check import run_checks
@@ -48,6 +52,7 @@ from casenotes.stores.sqlite.connect import (
     store_errors,
 )
 from casenotes.stores.sqlite.lanes import Lane, WriteLane
+from casenotes.stores.sqlite.learning import SqliteEntries, SqliteJobs
 from casenotes.stores.sqlite.migrate import PACKAGE, migrate
 from casenotes.types import Appended, Message, Scope, Thread
 
@@ -58,6 +63,8 @@ READERS = 2
 class SqliteStore:
     """One file, several readers, one writer that commits in groups."""
 
+    supports_entries = True
+
     def __init__(self, url: str, settings: StorageSettings) -> None:
         self._settings = settings
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -67,6 +74,8 @@ class SqliteStore:
         self._reader = Lane("read")
         self._sql = named_queries(PACKAGE)
         self._perform_append = Appender(self._sql).append
+        self.entries = SqliteEntries(self._sql, self._read, self._write)
+        self.jobs = SqliteJobs(self._sql, self._read, self._write)
 
     @property
     def location(self) -> str:
@@ -195,7 +204,10 @@ class SqliteStore:
         try:
             return Changes(
                 self._freshness(connection, values),
-                [_document(row) for _, *row in sorted(self._changed_messages(connection, values))],
+                [
+                    *[_document(row) for _, *row in sorted(self._changed_messages(connection, values))],
+                    *map(_entry_document, connection.execute(self._sql["changed_entries"], values)),
+                ],
                 [VectorRow(*row) for row in connection.execute(self._sql["changed_vectors"], values)],
             )
         finally:
@@ -279,24 +291,35 @@ class SqliteStore:
         if not rows:
             return 0
         key = scope_key(scope)
-        values = [key | {"space": space_id, "id": row.id, "vector": row.vector} for row in rows]
-        return await self._write(lambda connection: self._put_vectors(connection, key, values))
+        return await self._write(lambda connection: self._put_vectors(connection, key, space_id, rows))
 
     def _put_vectors(
-        self, connection: sqlite3.Connection, key: dict[str, str], values: Sequence[dict[str, Any]]
+        self, connection: sqlite3.Connection, key: dict[str, str], space_id: int, rows: Sequence[VectorRow]
     ) -> int:
         change = connection.execute(self._sql["next_change"], key).fetchone()[0]
-        rows = [value | {"change": change} for value in values]
-        return connection.executemany(self._sql["put_message_vector"], rows).rowcount
+        common = key | {"space": space_id, "change": change}
+        return sum(
+            connection.executemany(
+                self._sql[f"put_{kind}_vector"],
+                [common | {"id": row.id, "vector": row.vector} for row in rows if row.kind == kind],
+            ).rowcount
+            for kind in {row.kind for row in rows}
+        )
 
     async def unembedded(
-        self, scope: Scope, space_id: int, limit: int, after: Message | None = None
-    ) -> list[Message]:
+        self, scope: Scope, space_id: int, limit: int, after: Unembedded | None = None
+    ) -> list[Unembedded]:
         """See Store.unembedded."""
         values = scope_key(scope) | {"space": space_id, "limit": limit} | cursor_values(after)
-        sql = self._sql["unembedded"]
-        rows = await self._read(lambda connection: connection.execute(sql, values).fetchall())
-        return [_message(row) for row in rows]
+        return await self._read(lambda connection: self._unembedded(connection, values))
+
+    def _unembedded(self, connection: sqlite3.Connection, values: dict[str, Any]) -> list[Unembedded]:
+        messages = [] if values["after_entry"] else connection.execute(self._sql["unembedded"], values)
+        found = [unembedded_message(row) for row in messages]
+        left = values | {"limit": values["limit"] - len(found)}
+        return found + [
+            unembedded_entry(row) for row in connection.execute(self._sql["unembedded_entries"], left)
+        ]
 
     async def scopes(self) -> list[ScopeSize]:
         """See Store.scopes."""
@@ -307,7 +330,7 @@ class SqliteStore:
     async def stats(self) -> StoreStats:
         """See Store.stats."""
         sql = self._sql["stats"]
-        counts: tuple[int, int, int, int, int] = await self._read(
+        counts: tuple[int, int, int, int, int, int, int, int] = await self._read(
             lambda connection: connection.execute(sql).fetchone()
         )
         return StoreStats(*counts, sum(_size(Path(f"{self._path}{end}")) for end in ("", "-wal", "-shm")))
@@ -329,4 +352,12 @@ def _message(row: Sequence[Any]) -> Message:
 
 
 def _document(row: Sequence[Any]) -> Document:
-    return document_from_row(row, lambda micros: micros / 1e6)
+    return document_from_row(row, _seconds)
+
+
+def _entry_document(row: Sequence[Any]) -> Document:
+    return entry_document(row, _seconds)
+
+
+def _seconds(micros: int) -> float:
+    return micros / 1e6

@@ -1,0 +1,213 @@
+"""The part of the store contract that concerns learning: entries with evidence, and background work.
+
+Everything that one turn taught is saved in one transaction with the mark that the turn is done. That
+transaction checks the lease's fencing number, so a worker that was overtaken writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from casenotes.types import CandidateReceipt, Entry, Evidence, HitKind, Message, Scope
+
+LearningState = Literal["queued", "done", "dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to work on one thread, until it expires or somebody takes over."""
+
+    scope: Scope
+    task: str
+    owner: str
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnState:
+    """A closed turn and how far learning from it has come."""
+
+    scope: Scope
+    turn_id: str
+    status: str
+    learning: LearningState | None
+    attempts: int
+    error: str | None
+    due_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLog:
+    """What was said in a turn, and the last few messages of its thread before it."""
+
+    messages: Sequence[Message]
+    before: Sequence[Message]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownItem:
+    """An item that was shown in a thread, and in which of its turns last."""
+
+    kind: HitKind
+    id: str
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """An entry to be stored."""
+
+    id: str
+    content: str
+    content_hash: str
+    source: str
+    verified: bool
+    message_id: str | None
+    created_at: datetime
+    evidence: Sequence[Evidence]
+    vector: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Corroboration:
+    """More evidence for an entry that is there already."""
+
+    entry_id: str
+    evidence: Sequence[Evidence]
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """All that a turn taught. It was decided in view of the entries up to the change number `seen`."""
+
+    turn_id: str
+    entries: Sequence[NewEntry]
+    corroborations: Sequence[Corroboration]
+    receipts: Sequence[CandidateReceipt]
+    space_id: int
+    embedding_model: str
+    seen: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptRow:
+    """A receipt in the ledger."""
+
+    scope: Scope
+    turn_id: str
+    at: datetime
+    receipt: CandidateReceipt
+
+
+@dataclass(frozen=True, slots=True)
+class DayUsage:
+    """What a scope's models were asked on one day, by task."""
+
+    task: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost: float
+
+
+class EntryStore(Protocol):
+    """Entries of a scope, with their evidence and the receipts of every candidate."""
+
+    async def get(self, scope: Scope, ids: Sequence[str]) -> dict[str, Entry]:
+        """The entries of those ids, with their quotes as the message log has them."""
+        ...
+
+    async def active_by_hash(self, scope: Scope, hashes: Sequence[str]) -> dict[str, str]:
+        """Ids of active entries by the hash of their content."""
+        ...
+
+    async def forgotten_sources(self, scope: Scope, hashes: Sequence[str]) -> set[tuple[str, str]]:
+        """Of forgotten entries: the hash of their content with the message each was learned from."""
+        ...
+
+    async def save(self, scope: Scope, lease: Lease, learned: Learned) -> bool:
+        """Store all of it and mark the turn as done; nothing happens if it is done already.
+
+        False if entries came meanwhile, in view of which it must be decided again. LeaseLost if
+        somebody else has taken over.
+        """
+        ...
+
+    async def shown(self, scope: Scope) -> list[ShownItem]:
+        """What the thread's model was shown."""
+        ...
+
+    async def receipts(self, scope: Scope, turn_id: str) -> list[CandidateReceipt]:
+        """What became of the candidates of one turn, in order."""
+        ...
+
+    async def ledger(self, scope: Scope, status: str | None, limit: int) -> list[ReceiptRow]:
+        """Receipts of a scope, or of one of its threads, newest first."""
+        ...
+
+
+class JobStore(Protocol):
+    """Turns that wait to be learned from, leases, and what the models were asked."""
+
+    async def acquire(self, scope: Scope, task: str, owner: str, seconds: float) -> Lease | None:
+        """The lease of a thread, unless somebody has it."""
+        ...
+
+    async def renew(self, lease: Lease, seconds: float) -> bool:
+        """Hold it for that long from now; False if somebody else has it."""
+        ...
+
+    async def release(self, lease: Lease) -> None:
+        """Give it back."""
+        ...
+
+    async def queued(self, scope: Scope) -> list[TurnState]:
+        """Turns of a scope, or of one of its threads, that wait to be learned from, oldest first."""
+        ...
+
+    async def due_threads(self, now: datetime, limit: int) -> list[Scope]:
+        """Threads of the whole store that have a turn to try now and nobody at work; for workers."""
+        ...
+
+    async def dead(self, limit: int) -> list[TurnState]:
+        """Turns of the whole store that were given up; for operators."""
+        ...
+
+    async def revive(self) -> int:
+        """Queue all turns that were given up once more; says how many."""
+        ...
+
+    async def turn(self, scope: Scope, turn_id: str) -> TurnState | None:
+        """One turn of a thread."""
+        ...
+
+    async def log(self, scope: Scope, turn_id: str, before: int) -> TurnLog:
+        """What was said in a turn, and at most that many user and assistant messages before it."""
+        ...
+
+    async def failed(
+        self, lease: Lease, turn_id: str, error: str, due: datetime, *, counts: bool, dead: bool
+    ) -> None:
+        """Note that learning from a turn failed; `counts` as an attempt or only waits. LeaseLost as in save."""
+        ...
+
+    async def usage(self, scope: Scope, day: str) -> list[DayUsage]:
+        """What was used on a day, by task."""
+        ...
+
+    async def add_usage(self, scope: Scope, day: str, usage: DayUsage) -> None:
+        """Count what was used."""
+        ...
+
+
+def by_kind(shown: Sequence[ShownItem]) -> Mapping[HitKind, list[str]]:
+    """The ids of shown items, by kind."""
+    return {
+        "entry": [item.id for item in shown if item.kind == "entry"],
+        "message": [item.id for item in shown if item.kind == "message"],
+    }

@@ -1,0 +1,29 @@
+"""The forms that times and vectors have on the wire."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from pgvector import Vector
+
+from casenotes.stores.base import VectorRow
+
+Row = tuple[Any, ...]
+
+
+def same_time(time: datetime) -> datetime:
+    """Times travel as they are."""
+    return time
+
+
+def wire_vector(vector: bytes) -> Vector:
+    """A vector to be sent."""
+    return Vector(np.frombuffer(vector, dtype="<f4"))
+
+
+def vector_row(row: Row) -> VectorRow:
+    """A vector that was read."""
+    kind, item_id, vector = row
+    return VectorRow(kind, item_id, vector.to_numpy().astype("<f4", copy=False).tobytes())

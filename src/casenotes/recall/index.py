@@ -9,13 +9,15 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from casenotes.config import SearchSettings
+from casenotes.masking import mask
+from casenotes.models.embed import Matrix
 from casenotes.recall.lexical import Floats, LexicalIndex
 from casenotes.recall.matrix import VectorTable
 from casenotes.recall.rank import RANKERS, Ranked, Signals, Verbosity, is_anything_relevant
@@ -23,6 +25,7 @@ from casenotes.stores.base import Changes, Document, Freshness, VectorRow
 from casenotes.types import HitKind, Scope
 
 ItemKey = tuple[HitKind, str]
+Found = tuple[HitKind, str, Ranked]
 ScopeKey = tuple[str, str | None]
 JUDGED_HITS = 10
 """Whether anything is relevant is decided on this many of the best hits."""
@@ -42,6 +45,7 @@ class ScopeIndex:
         self._created = array("d")
         self._threads = array("i")
         self._from_user = array("b")
+        self._is_entry = array("b")
         self._verbosity = Verbosity()
         self._thread_numbers: dict[str, int] = {}
         self._lexicon = LexicalIndex()
@@ -71,17 +75,18 @@ class ScopeIndex:
         """How many items have no vector yet."""
         return self._vectors.missing
 
-    def ids_without_vector(self) -> list[str]:
+    def keys_without_vector(self) -> list[ItemKey]:
         """The items that still wait for a vector."""
-        return [self._ids[row] for row in self._vectors.missing_rows()]
+        return [(self._kinds[row], self._ids[row]) for row in self._vectors.missing_rows()]
 
     def apply(self, changes: Changes) -> None:
         """Take in what came after this index's freshness; what it knows already changes nothing."""
         with self._lock:
             added = [document for document in changes.documents if self._add(document)]
-            self._lexicon.add(self._ranker.terms(document.text) for document in added)
+            self._lexicon.add(self._ranker.terms(mask(document.text)) for document in added)
             for document in added:
-                self._verbosity.count(document.role, len(document.text))
+                if document.kind == "message":
+                    self._verbosity.count(document.role, len(document.text))
             self._vectors.grow(len(self._ids))
             self._fill(changes.vectors)
             self.freshness = changes.freshness
@@ -97,6 +102,7 @@ class ScopeIndex:
         self._created.append(document.created_at)
         self._threads.append(self._thread_numbers.setdefault(document.thread_id, len(self._thread_numbers)))
         self._from_user.append(document.role == "user")
+        self._is_entry.append(document.kind == "entry")
         if not document.text.strip():
             self._vectors.exempt(self._rows[key])
         return True
@@ -114,7 +120,7 @@ class ScopeIndex:
 
     def search(
         self, text: str, vector: Floats | None, top_k: int, now: float, as_of: float | None = None
-    ) -> list[tuple[HitKind, str, Ranked]]:
+    ) -> list[Found]:
         """The best items for a query, best first."""
         with self._lock:
             if not self._ids:
@@ -124,7 +130,67 @@ class ScopeIndex:
             ranked = self._ranker.rank(signals, max(top_k, JUDGED_HITS), now, self._settings)
             if self._ranker.is_tuned and vector is not None and not self._has_relevant(ranked, terms):
                 return []
-            return [(self._kinds[r.position], self._ids[r.position], r) for r in ranked[:top_k]]
+            return self._found(ranked[:top_k])
+
+    def search_apart(
+        self, text: str, vector: Floats | None, counts: Mapping[HitKind, int], now: float, thread_id: str
+    ) -> dict[HitKind, list[Found]]:
+        """The best entries, and the best messages of other threads than the given one.
+
+        Entries come if anything at all is relevant, messages only if they are relevant themselves.
+        """
+        with self._lock:
+            if not self._ids:
+                return {kind: [] for kind in counts}
+            terms = self._ranker.terms(text)
+            signals = self._signals(terms, vector, None)
+            ranked = {
+                kind: self._ranker.rank(
+                    replace(signals, eligible=self._eligible(kind, thread_id)), count, now, self._settings
+                )
+                for kind, count in counts.items()
+            }
+            ranked = self._without_irrelevant(ranked, terms, vector is not None)
+            return {kind: self._found(items) for kind, items in ranked.items()}
+
+    def _without_irrelevant(
+        self, ranked: dict[HitKind, list[Ranked]], terms: Sequence[str], has_vector: bool
+    ) -> dict[HitKind, list[Ranked]]:
+        matching = {
+            kind: [item for item in items if item.scores.lexical > 0 or item.scores.vector > 0]
+            for kind, items in ranked.items()
+        }
+        if not has_vector:
+            return matching
+        messages = [item for item in matching.get("message", []) if self._has_relevant([item], terms)]
+        entries = matching.get("entry", [])
+        return {
+            "entry": entries if messages or self._has_relevant(entries, terms) else [],
+            "message": messages,
+        }
+
+    def _found(self, ranked: Sequence[Ranked]) -> list[Found]:
+        return [(self._kinds[r.position], self._ids[r.position], r) for r in ranked]
+
+    def _eligible(self, kind: HitKind, thread_id: str) -> NDArray[np.bool_]:
+        is_entry = np.frombuffer(self._is_entry, dtype=np.bool_)
+        eligible = is_entry.copy() if kind == "entry" else ~is_entry
+        thread = self._thread_numbers.get(thread_id)
+        if kind == "message" and thread is not None:
+            eligible &= np.frombuffer(self._threads, dtype=np.int32) != thread
+        return eligible
+
+    def nearest_entries(self, vectors: Matrix, least: float, limit: int) -> list[list[tuple[str, float]]]:
+        """For each vector the entries at least that similar, best first, with their cosine."""
+        with self._lock:
+            rows = np.flatnonzero(np.frombuffer(self._is_entry, dtype=np.bool_)).tolist() if self._ids else []
+            cosines = self._vectors.cosines(rows, vectors)
+            return [self._nearest(rows, column, least, limit) for column in cosines.T]
+
+    def _nearest(self, rows: list[int], cosines: Floats, least: float, limit: int) -> list[tuple[str, float]]:
+        near = np.flatnonzero(cosines >= least)
+        best = near[np.argsort(-cosines[near], kind="stable")][:limit]
+        return [(self._ids[rows[i]], float(cosines[i])) for i in best]
 
     def _signals(self, terms: Sequence[str], vector: Floats | None, as_of: float | None) -> Signals:
         created: NDArray[np.float64] = np.frombuffer(self._created, dtype=np.float64)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 from casenotes.clock import Clock
 from casenotes.config import SearchSettings
 from casenotes.errors import InvalidScope, UsageError
 from casenotes.events import Events
-from casenotes.models.embed import embed_query
-from casenotes.recall.index import IndexCache, IndexSize, ScopeIndex
+from casenotes.masking import mask
+from casenotes.models.embed import Matrix, embed_query
+from casenotes.recall.hits import read_hits
+from casenotes.recall.index import Found, IndexCache, IndexSize, ScopeIndex
 from casenotes.recall.lexical import Floats
-from casenotes.recall.rank import Ranked
 from casenotes.recall.space import CurrentSpace, SpaceInUse
 from casenotes.recall.vectors import VectorFiller
 from casenotes.stores.base import Changes, Freshness, Store
-from casenotes.types import Hit, HitKind, Message, Scope
+from casenotes.types import Hit, HitKind, Scope
+
+T = TypeVar("T")
 
 INLINE_ITEMS = 16_384
 """Scopes up to this size are searched at once: it takes less time than handing over to a thread."""
@@ -36,7 +40,7 @@ MAX_QUERY_CHARACTERS = 100_000
 
 
 class Searcher:
-    """Recall over the messages of a scope."""
+    """Recall over the entries and messages of a scope."""
 
     def __init__(
         self,
@@ -56,19 +60,44 @@ class Searcher:
         self._refreshing: dict[Scope, asyncio.Task[ScopeIndex]] = {}
         self.cache = IndexCache(settings.index_cache_bytes)
 
-    async def search(
-        self, scope: Scope, query: str, top_k: int | None = None, as_of: datetime | None = None
-    ) -> list[Hit]:
+    async def search(self, scope: Scope, query: str, top_k: int, as_of: datetime | None = None) -> list[Hit]:
         """The best hits for a query; none for a blank query or when nothing is relevant."""
         text = _checked_query(scope, query)
-        top_k = self._settings.top_k if top_k is None else top_k
         if top_k < 1:
             raise UsageError(f"top_k is {top_k!r}; it must be at least 1")
         if not text.strip():
             return []
         index, vector = await self._index_and_query(scope, text)
         found = await self._rank(index, text, vector, top_k, as_of)
-        return await self._hits(scope, found)
+        return await self.read(scope, found)
+
+    async def search_apart(
+        self, scope: Scope, query: str, counts: Mapping[HitKind, int]
+    ) -> dict[HitKind, list[Found]]:
+        """The best entries, and the best messages of other threads; `read` gets them from the store."""
+        text = _checked_query(scope, query[:MAX_QUERY_CHARACTERS])
+        if not text.strip():
+            return {"entry": [], "message": []}
+        index, vector = await self._index_and_query(scope, text)
+        now, thread = self._clock.now().timestamp(), scope.thread_id or ""
+        return await self._run(index, partial(index.search_apart, text, vector, counts, now, thread))
+
+    async def read(self, scope: Scope, found: Sequence[Found]) -> list[Hit]:
+        """What was found, as hits."""
+        return await read_hits(self._store, scope, found)
+
+    async def nearest_entries(
+        self, scope: Scope, vectors: Matrix, least: float, limit: int
+    ) -> list[list[tuple[str, float]]]:
+        """For each vector the scope's entries at least that similar, best first."""
+        index = await self._index_at(scope, await self._store.freshness(scope))
+        return await self._run(index, partial(index.nearest_entries, vectors, least, limit))
+
+    async def _run(self, index: ScopeIndex, work: Callable[[], T]) -> T:
+        """Search an index: small ones at once, large ones in a thread."""
+        if len(index) <= INLINE_ITEMS and not index.is_busy:
+            return work()
+        return await asyncio.to_thread(work)
 
     async def _index_and_query(self, scope: Scope, text: str) -> tuple[ScopeIndex, Floats | None]:
         """A fresh index and the query's vector in the same space, should the store be switched meanwhile."""
@@ -87,19 +116,17 @@ class Searcher:
         vector: Floats | None,
         top_k: int,
         as_of: datetime | None = None,
-    ) -> list[tuple[HitKind, str, Ranked]]:
+    ) -> list[Found]:
         """Freshness check, search and ranking, without embedding the query or reading the hits."""
         until = asyncio.get_running_loop().time() + self._settings.deadline_seconds
         return await self._rank(await self._fresh_index(scope, until), text, vector, top_k, as_of)
 
     async def _rank(
         self, index: ScopeIndex, text: str, vector: Floats | None, top_k: int, as_of: datetime | None
-    ) -> list[tuple[HitKind, str, Ranked]]:
+    ) -> list[Found]:
         until = as_of.timestamp() if as_of else None
         now = min(self._clock.now().timestamp(), math.inf if until is None else until)
-        if len(index) <= INLINE_ITEMS and not index.is_busy:
-            return index.search(text, vector, top_k, now, until)
-        return await asyncio.to_thread(index.search, text, vector, top_k, now, until)
+        return await self._run(index, partial(index.search, text, vector, top_k, now, until))
 
     async def index_size(self, scope: Scope) -> IndexSize:
         """What the scope's index takes in memory; builds it if need be."""
@@ -128,7 +155,7 @@ class Searcher:
             if index.missing_vectors > HEAL_AT_ONCE:
                 self._filler.schedule_missing(scope)
             else:
-                self._filler.schedule_ids(scope, index.ids_without_vector())
+                self._filler.schedule_keys(scope, index.keys_without_vector())
                 await self._filler.settle_until(scope, until)
                 index = await self._index_at(scope, await self._store.freshness(scope))
         return index
@@ -208,30 +235,6 @@ class Searcher:
         """Wait for refreshes that lost their caller."""
         await asyncio.gather(*self._refreshing.values(), return_exceptions=True)
 
-    async def _hits(self, scope: Scope, found: Sequence[tuple[HitKind, str, Ranked]]) -> list[Hit]:
-        messages = await self._store.messages(scope, [item_id for _, item_id, _ in found]) if found else {}
-        return [
-            _message_hit(messages[item_id], ranked)
-            for _, item_id, ranked in found
-            if item_id in messages  # it may have been removed in the meantime
-        ]
-
-
-def _message_hit(message: Message, ranked: Ranked) -> Hit:
-    if message.id is None or message.created_at is None:
-        raise AssertionError(f"stored message without id or time: {message!r:.80}")
-    return Hit(
-        kind="message",
-        id=message.id,
-        content=message.search_text,
-        created_at=message.created_at,
-        thread_id=message.thread_id,
-        message_id=message.id,
-        evidence=(),
-        scores=ranked.scores,
-        role=message.role,
-    )
-
 
 def _checked_query(scope: Scope, query: str) -> str:
     if scope.resource_id is None:
@@ -240,4 +243,4 @@ def _checked_query(scope: Scope, query: str) -> str:
         raise UsageError(f"query must be a string, got {type(query).__name__}")
     if len(query) > MAX_QUERY_CHARACTERS:
         raise UsageError(f"query has {len(query)} characters; at most {MAX_QUERY_CHARACTERS} are allowed")
-    return query.encode("utf-8", "ignore").decode("utf-8")
+    return mask(query.encode("utf-8", "ignore").decode("utf-8"))

@@ -1,0 +1,79 @@
+"""Read what a search found back from the store, with secrets masked: quotes and messages are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from casenotes.masking import mask, placeholder, secrets_in
+from casenotes.recall.index import Found
+from casenotes.recall.rank import Ranked
+from casenotes.stores.base import Store
+from casenotes.types import Entry, Evidence, Hit, Message, Scope
+
+
+async def read_hits(store: Store, scope: Scope, found: Sequence[Found]) -> list[Hit]:
+    """The hits in order; what was removed in the meantime is left out."""
+    wanted = {kind: [item_id for of, item_id, _ in found if of == kind] for kind in ("entry", "message")}
+    entries = await store.entries.get(scope, wanted["entry"]) if wanted["entry"] else {}
+    quoted = [quote.message_id for entry in entries.values() for quote in entry.evidence]
+    ids = list(dict.fromkeys([*wanted["message"], *quoted]))
+    messages = await store.messages(scope, ids) if ids else {}
+    hits = [_hit(kind, item_id, ranked, entries, messages) for kind, item_id, ranked in found]
+    return [hit for hit in hits if hit is not None]
+
+
+def _hit(
+    kind: str, item_id: str, ranked: Ranked, entries: Mapping[str, Entry], messages: Mapping[str, Message]
+) -> Hit | None:
+    if kind == "entry":
+        return _entry_hit(entries[item_id], ranked, messages) if item_id in entries else None
+    return _message_hit(messages[item_id], ranked) if item_id in messages else None
+
+
+def _entry_hit(entry: Entry, ranked: Ranked, messages: Mapping[str, Message]) -> Hit:
+    return Hit(
+        kind="entry",
+        id=entry.id,
+        content=entry.content,
+        created_at=entry.created_at,
+        thread_id=entry.thread_id,
+        message_id=entry.message_id,
+        evidence=tuple(_shown_quote(quote, messages) for quote in entry.evidence),
+        scores=ranked.scores,
+        verified=entry.verified,
+    )
+
+
+def _shown_quote(quote: Evidence, messages: Mapping[str, Message]) -> Evidence:
+    """A quote as it may be shown; what is a secret can only be seen in the whole message."""
+    message = messages.get(quote.message_id)
+    shown = _masked_slice(message.text, quote.start, quote.end) if message else mask(quote.quote)
+    return quote if shown == quote.quote else replace(quote, quote=shown)
+
+
+def _masked_slice(text: str, start: int, end: int) -> str:
+    """A part of a text; a secret that reaches into it is masked whole."""
+    pieces: list[str] = []
+    position = start
+    for secret in secrets_in(text):
+        if secret.end > position and secret.start < end:
+            pieces += (text[position : max(position, secret.start)], placeholder(secret.kind))
+            position = secret.end
+    return "".join((*pieces, text[position:end]))
+
+
+def _message_hit(message: Message, ranked: Ranked) -> Hit:
+    if message.id is None or message.created_at is None:
+        raise AssertionError(f"stored message without id or time: {message!r:.80}")
+    return Hit(
+        kind="message",
+        id=message.id,
+        content=mask(message.search_text),
+        created_at=message.created_at,
+        thread_id=message.thread_id,
+        message_id=message.id,
+        evidence=(),
+        scores=ranked.scores,
+        role=message.role,
+    )

@@ -47,7 +47,14 @@ def _shown_default(value: object) -> str:
 def settings_page() -> str:
     """Every setting with its default, and the environment variables."""
     lines = ["# Settings", NOTE]
-    for cls in (config.Settings, config.SearchSettings, config.StorageSettings):
+    for cls in (
+        config.Settings,
+        config.EpisodicSettings,
+        config.JobSettings,
+        config.ModelSettings,
+        config.SearchSettings,
+        config.StorageSettings,
+    ):
         lines += [
             f"## {cls.__name__}\n",
             inspect.cleandoc(cls.__doc__ or "") + "\n",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from casenotes.config import SearchSettings, Settings, StorageSettings
+from casenotes.config import EpisodicSettings, JobSettings, SearchSettings, Settings, StorageSettings
 from casenotes.errors import CasenotesError
 from casenotes.memory import Memory
 from casenotes.types import (
+    Block,
     Context,
+    Entry,
     Evidence,
     Hit,
     Message,
@@ -23,10 +25,14 @@ from casenotes.types import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "Block",
     "CasenotesError",
     "Context",
+    "Entry",
+    "EpisodicSettings",
     "Evidence",
     "Hit",
+    "JobSettings",
     "Memory",
     "Message",
     "Receipt",

@@ -16,6 +16,7 @@ from casenotes.errors import SettingsError
 DEFAULT_DATABASE_URL = "sqlite:///casenotes.db"
 DEFAULT_AGENT = "default"
 DEFAULT_LAST_MESSAGES = 20
+DEFAULT_HALF_LIFE_DAYS = 180.0
 DEFAULT_LEXICAL_WEIGHT = 0.35
 LEXICAL_WEIGHTS = {"static:l2-supercat": 0.65, "minilm:all-MiniLM-L6-v2-int8": 0.4}
 """By embedder, as measured: the less an embedder understands, the more words count."""
@@ -29,8 +30,7 @@ class SearchSettings:
     """
 
     ranker: str = "default"
-    top_k: int = 5
-    half_life_days: float = 180.0
+    half_life_days: float = DEFAULT_HALF_LIFE_DAYS
     lexical_weight: float | None = None
     thread_share: float = 0.15
     user_weight: float = 0.08
@@ -46,7 +46,6 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         _choice("ranker", self.ranker, ("default", "rrf-decay"))
-        _at_least("top_k", self.top_k, 1)
         _at_least("index_cache_bytes", self.index_cache_bytes, 0)
         if self.lexical_weight is not None:
             _between("lexical_weight", self.lexical_weight, 0, 1)
@@ -83,15 +82,148 @@ class StorageSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class EpisodicSettings:
+    """What is learned from finished turns, and what of it the model is shown.
+
+    A `dedupe_similarity_threshold` of False leaves only exact repeats to be recognised. Without an
+    `extractor_model` the agent's model is asked. A prompt replaces the built-in text. With an
+    `extraction_prompt` of your own, evidence is checked only if `verify_evidence` is True, and what is
+    learned unchecked is marked as unverified. `max_entries_per_run` is another name for
+    `max_entries_per_turn`. `inject_messages` is `fill` (free places show messages of earlier threads)
+    or `never`.
+    """
+
+    enabled: bool = True
+    top_k: int = 5
+    auto_inject: bool = True
+    auto_inject_top_k: int = 12
+    inject_messages: str = "fill"
+    half_life_days: float = DEFAULT_HALF_LIFE_DAYS
+    max_entries_per_turn: int = 5
+    max_entries_per_run: int | None = None
+    max_entry_length: int = 2_000
+    dedupe_similarity_threshold: float | bool = 0.86
+    extractor_model: Any = None
+    reflector_model: Any = None
+    sync: bool = False
+    max_transcript_tokens: int = 24_000
+    min_block_tokens: int = 300
+    max_block_tokens: int = 6_000
+    extraction_prompt: str | None = None
+    injection_prompt: str | None = None
+    recall_tool_prompt: str | None = None
+    verify_evidence: bool | None = None
+
+    def __post_init__(self) -> None:
+        self._take_other_name()
+        for name in ("top_k", "auto_inject_top_k", "max_entries_per_turn", "max_entry_length"):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("max_transcript_tokens", "min_block_tokens", "max_block_tokens"):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("enabled", "auto_inject", "sync"):
+            _switch(name, getattr(self, name))
+        _choice("inject_messages", self.inject_messages, ("fill", "never"))
+        _number("half_life_days", self.half_life_days)
+        threshold = self.dedupe_similarity_threshold
+        if threshold is True:
+            raise SettingsError("dedupe_similarity_threshold is True; give a number from 0 to 1, or False")
+        if threshold is not False:
+            _between("dedupe_similarity_threshold", threshold, 0, 1)
+        if self.verify_evidence is False and self.extraction_prompt is None:
+            raise SettingsError(
+                "verify_evidence is False without an extraction_prompt; the built-in one is checked"
+            )
+
+    def _take_other_name(self) -> None:
+        if self.max_entries_per_run is None:
+            return
+        default = type(self).__dataclass_fields__["max_entries_per_turn"].default
+        if self.max_entries_per_turn not in (default, self.max_entries_per_run):
+            raise SettingsError(
+                f"max_entries_per_turn is {self.max_entries_per_turn!r} and max_entries_per_run is "
+                f"{self.max_entries_per_run!r}; they are two names of one setting, give one"
+            )
+        object.__setattr__(self, "max_entries_per_turn", self.max_entries_per_run)
+
+    @property
+    def similarity_threshold(self) -> float | None:
+        """The threshold as a number, None if similarity does not count."""
+        return None if self.dedupe_similarity_threshold is False else float(self.dedupe_similarity_threshold)
+
+    @property
+    def verifies(self) -> bool:
+        """Whether evidence is checked."""
+        return self.extraction_prompt is None if self.verify_evidence is None else self.verify_evidence
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """How background work is done.
+
+    `in_process=False` leaves it to `casenotes worker`. Calls and tokens are counted for each agent and
+    resource on a day in UTC; what exceeds them waits.
+    """
+
+    in_process: bool = True
+    concurrency: int = 4
+    lease_seconds: float = 30.0
+    attempts: int = 5
+    first_retry_seconds: float = 30.0
+    longest_retry_seconds: float = 3_600.0
+    poll_seconds: float = 60.0
+    max_calls_a_day: int = 1_000
+    max_tokens_a_day: int = 5_000_000
+
+    def __post_init__(self) -> None:
+        _switch("in_process", self.in_process)
+        for name in ("concurrency", "attempts", "max_calls_a_day", "max_tokens_a_day"):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("lease_seconds", "first_retry_seconds", "longest_retry_seconds", "poll_seconds"):
+            _at_least(name, getattr(self, name), 0.01)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How chat models are asked: requests that may pass are repeated with growing pauses."""
+
+    attempts: int = 3
+    first_pause_seconds: float = 0.5
+    request_seconds: float = 120.0
+    max_output_tokens: int = 4_096
+
+    def __post_init__(self) -> None:
+        _at_least("attempts", self.attempts, 1)
+        _at_least("max_output_tokens", self.max_output_tokens, 1)
+        _at_least("first_pause_seconds", self.first_pause_seconds, 0)
+        _at_least("request_seconds", self.request_seconds, 0.01)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of one Memory."""
 
     last_messages: int = DEFAULT_LAST_MESSAGES
+    recall_deadline_seconds: float = 2.0
+    episodic: EpisodicSettings = field(default_factory=EpisodicSettings)
+    jobs: JobSettings = field(default_factory=JobSettings)
+    models: ModelSettings = field(default_factory=ModelSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
 
     def __post_init__(self) -> None:
         _at_least("last_messages", self.last_messages, 1)
+        _at_least("recall_deadline_seconds", self.recall_deadline_seconds, 0)
+        self._join_half_lives()
+
+    def _join_half_lives(self) -> None:
+        """One half-life, whichever of the two places it was set in."""
+        mine, other = self.episodic.half_life_days, self.search.half_life_days
+        if DEFAULT_HALF_LIFE_DAYS not in (mine, other) and mine != other:
+            raise SettingsError(
+                f"episodic.half_life_days is {mine!r} and search.half_life_days is {other!r}; set one of them"
+            )
+        if mine != DEFAULT_HALF_LIFE_DAYS:
+            object.__setattr__(self, "search", replace(self.search, half_life_days=mine))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +231,7 @@ class Environment:
     """What the environment variables say; every field is one variable."""
 
     database_url: str = DEFAULT_DATABASE_URL
+    model: str = ""
     embedder_model: str = "local"
     last_messages: int = DEFAULT_LAST_MESSAGES
 
@@ -134,9 +267,18 @@ def _whole_number(name: str, text: str) -> int:
         raise SettingsError(f"{name} is {text!r}; it must be a whole number") from None
 
 
-def _at_least(name: str, value: float, minimum: float) -> None:
+def _number(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise SettingsError(f"{name} must be a number, got {value!r}")
+
+
+def _switch(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise SettingsError(f"{name} must be True or False, got {value!r}")
+
+
+def _at_least(name: str, value: float, minimum: float) -> None:
+    _number(name, value)
     if not value >= minimum:
         raise SettingsError(f"{name} is {value!r}; it must be at least {minimum}")
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from casenotes.clock import Clock, SystemClock
@@ -17,11 +18,14 @@ from casenotes.errors import InvalidScope, SettingsError, UsageError
 from casenotes.events import Events, Listener
 from casenotes.intake import Input, as_messages, check_message, check_thread, new_id, with_identity
 from casenotes.recall.recent import without_broken_pairs
+from casenotes.recall.shown import ShownItems
 from casenotes.tokens import TokenCounter, estimate_tokens
+from casenotes.tracing import span
 from casenotes.types import (
     OUTCOMES,
     Appended,
     Context,
+    Entry,
     Hit,
     Message,
     Outcome,
@@ -29,10 +33,15 @@ from casenotes.types import (
     Role,
     Scope,
     Thread,
+    Tool,
     Turn,
 )
 
 if TYPE_CHECKING:
+    from casenotes.layers.base import Layer
+    from casenotes.layers.episodic import EpisodicLayer
+    from casenotes.layers.learning import Learning
+    from casenotes.models.chat import ChatModel, RetryingModel
     from casenotes.models.embed import Embedder
     from casenotes.recall.index import IndexSize
     from casenotes.recall.reembed import Progress, Reembedded
@@ -40,8 +49,11 @@ if TYPE_CHECKING:
     from casenotes.recall.space import SpaceInUse
     from casenotes.recall.vectors import VectorFiller
     from casenotes.stores.base import Finding, ScopeSize, Store, StoreStats, TurnStatus
+    from casenotes.stores.learning import DayUsage, ReceiptRow, TurnState
 
 MAX_LIMIT = 2**31
+SYNC_SECONDS = 600.0
+"""A call that waits for learning waits no longer than this."""
 
 
 class Memory:
@@ -53,6 +65,8 @@ class Memory:
         space: SpaceInUse,
         searcher: Searcher,
         filler: VectorFiller,
+        episodic: EpisodicLayer,
+        learning: Learning,
         settings: Settings,
         clock: Clock,
         events: Events,
@@ -62,6 +76,10 @@ class Memory:
         self._space = space
         self._searcher = searcher
         self._filler = filler
+        self._has_entries = settings.episodic.enabled and store.supports_entries
+        self._layers: list[Layer] = [episodic] if self._has_entries else []
+        self._learning = learning
+        self._shown = ShownItems()
         self._settings = settings
         self._clock = clock
         self._events = events
@@ -73,7 +91,7 @@ class Memory:
         cls,
         url: str | None = None,
         *,
-        model: None = None,
+        model: Any = None,
         embedder: str | Embedder | None = None,
         config: Settings | None = None,
         clock: Clock | None = None,
@@ -83,12 +101,11 @@ class Memory:
         """Open the memory in a database; leaving the block drains background work and closes it.
 
         What is left out comes from the environment (`CASENOTES_DATABASE_URL` and its siblings), then
-        from the defaults: the file `casenotes.db` and the built-in embedder.
+        from the defaults: the file `casenotes.db`, the built-in embedder, and no model. A `model` is
+        `provider:name`, a Pydantic AI model, or any object with `label` and `async ask(request)`.
         """
         from casenotes.stores import create_store
 
-        if model is not None:
-            raise SettingsError(f"model is {model!r:.80}, but this release calls no model yet; leave it out")
         environment = Environment.read()
         settings = _checked_settings(config) if config is not None else environment.settings()
         clock = clock or SystemClock()
@@ -96,27 +113,36 @@ class Memory:
         if on_event:
             events.listen(on_event)
         chosen = embedder if embedder is not None else environment.embedder_model
+        asked = settings.episodic.extractor_model or (environment.model if model is None else model)
+        chat = _chat_model(asked, settings)
         store = create_store(url or environment.database_url, settings.storage)
         await store.open()
         try:
-            memory = await cls._assemble(store, chosen, settings, clock, events, count_tokens)
+            memory = await cls._assemble(store, chosen, chat, settings, clock, events, count_tokens)
             try:
                 yield memory
             finally:
                 await memory._drain()
         finally:
             await store.close()
+            if chat is not None and isinstance(asked, str):
+                await chat.close()
 
     @classmethod
     async def _assemble(
         cls,
         store: Store,
         embedder: str | Embedder,
+        chat: ChatModel | None,
         settings: Settings,
         clock: Clock,
         events: Events,
         count_tokens: TokenCounter | None,
     ) -> Memory:
+        from casenotes.layers.episodic import EpisodicLayer
+        from casenotes.layers.learning import Learning
+        from casenotes.learn.ask import Asker
+        from casenotes.learn.pipeline import Tools
         from casenotes.recall.search import Searcher
         from casenotes.recall.space import SpaceInUse, open_space
         from casenotes.recall.vectors import VectorFiller
@@ -124,9 +150,17 @@ class Memory:
         space = SpaceInUse(store, await open_space(store, embedder), events)
         filler = VectorFiller(store, space, events)
         searcher = Searcher(store, space, filler, settings.search, clock, events)
-        return cls(store, space, searcher, filler, settings, clock, events, count_tokens or estimate_tokens)
+        count = count_tokens or estimate_tokens
+        tools = None
+        if chat is not None and settings.episodic.enabled and store.supports_entries:
+            asker = Asker(chat, store, settings.jobs, settings.models.max_output_tokens, clock, events)
+            tools = Tools(store, searcher, space, asker, settings.episodic, clock, events, count)
+        episodic = EpisodicLayer(searcher, settings.episodic, count, tools)
+        learning = Learning(store, episodic, settings.jobs, events)
+        return cls(store, space, searcher, filler, episodic, learning, settings, clock, events, count)
 
     async def _drain(self) -> None:
+        await self._learning.close(self._settings.storage.close_timeout_seconds)
         await self._filler.settle(timeout=self._settings.storage.close_timeout_seconds)
         await self._filler.cancel()
         await self._searcher.close()
@@ -145,33 +179,69 @@ class Memory:
         started = time.perf_counter()
         turn_id = new_id(self._clock.now())
         messages = as_messages(user_input, "user")
-        saved = await self._save(scope, messages, turn_id, 0, "open")
-        saved_at = time.perf_counter()
-        context = await self._context(scope, {"save": saved_at - started})
+        with span("begin turn", "invoke_agent", scope):
+            saved = await self._save(scope, messages, turn_id, 0, "open")
+            timings = {"save": time.perf_counter() - started}
+            query = "\n".join(message.text for message in messages if message.role == "user")
+            context = await self._first_context(scope, turn_id, query, timings)
+        self._learning.notice(scope)
         self._events.emit("turn.started", scope, turn_id=turn_id)
-        return Turn(turn_id, scope, context, message_ids=[str(m.id) for m in saved.given])
+        ids = [str(message.id) for message in saved.given]
+        return Turn(turn_id, scope, context, self._tools(scope, context.messages), message_ids=ids)
 
     async def step(self, turn: Turn, messages: Input) -> Context:
-        """Save what happened since the last model call and return the context for the next one."""
+        """Save what happened since the last model call and return the context for the next one.
+
+        The blocks are those of `begin`, so that the beginning of the prompt stays the same.
+        """
         started = time.perf_counter()
         await self._continue(turn, messages, None)
-        return await self._context(turn.scope, {"save": time.perf_counter() - started})
+        timings = {"save": time.perf_counter() - started}
+        recent = await self._recent(turn.scope, timings)
+        return Context(turn.context.blocks, recent, {**turn.context.trace, "seconds": timings})
 
     async def complete(
-        self, turn: Turn, messages: Input = (), outcome: Outcome = "success", *, sync: bool = False
+        self, turn: Turn, messages: Input = (), outcome: Outcome = "success", *, sync: bool | None = None
     ) -> Receipt:
         """End a turn: save what `step` has not seen and how it ended.
 
-        Calling it again with the same messages after an error saves nothing twice. With `sync` it also
-        waits for the background work that follows.
+        Calling it again with the same messages after an error saves nothing twice. What is to be learned
+        from the turn is learned in the background; with `sync` (default: the setting) the call waits for
+        it, and the receipt says what became of every candidate.
         """
         if outcome not in OUTCOMES:
             raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
         await self._continue(turn, messages, outcome)
-        if sync:
-            await self.flush(turn.scope)
         self._events.emit("turn.finished", turn.scope, turn_id=turn.id, outcome=outcome)
-        return Receipt(turn.id, outcome, tuple(turn.message_ids))
+        if reason := self._not_learned(turn.scope, outcome):
+            return Receipt(turn.id, outcome, tuple(turn.message_ids), reason=reason)
+        self._learning.queue(turn.scope, turn.id)
+        if self._settings.episodic.sync if sync is None else sync:
+            await self._learning.settle(turn.scope, SYNC_SECONDS)
+            receipt = await self._learning.receipt(turn.scope, turn.id)
+            return replace(receipt, message_ids=tuple(turn.message_ids))
+        return Receipt(turn.id, outcome, tuple(turn.message_ids), "queued")
+
+    def _not_learned(self, scope: Scope, outcome: str | None) -> str:
+        """Why nothing is learned from a turn, empty if something may be."""
+        if not self._learning.is_possible:
+            return "no model is configured" if self._settings.episodic.enabled else "episodic memory is off"
+        if scope.resource_id is None:
+            return "the scope has no resource_id"
+        return "" if outcome == "success" else f"the outcome is {outcome}"
+
+    async def finish(self, scope: Scope, outcome: Outcome = "success") -> None:
+        """End a run: wait for what is to be learned from it, and tell every layer."""
+        if outcome not in OUTCOMES:
+            raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
+        await self.flush(scope)
+        for layer in self._layers:
+            try:
+                await layer.complete(scope, outcome)
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+                self._events.emit("layer.failed", scope, source=layer.name, error=problem)
+        self._events.emit("run.finished", scope, outcome=outcome)
 
     async def _continue(self, turn: Turn, given: Input, status: TurnStatus | None) -> None:
         messages = as_messages(given, "assistant")
@@ -188,12 +258,14 @@ class Memory:
     ) -> Appended:
         from casenotes.stores.base import TurnMark
 
-        now = self._clock.now()
-        mark = TurnMark(turn_id, status, now) if status else None
+        learn = status not in (None, "open") and not self._not_learned(scope, status)
+        shown = self._shown.of(scope) if status != "open" else ()
+        mark = TurnMark(turn_id, status, self._clock.now(), learn, shown)
         checked = self._checked(messages, turn_id, position)
         with self._filler.expecting(scope):
             saved = await self._store.append(scope, checked, mark)
             self._filler.schedule(scope, saved.new_messages)
+        self._shown.saved(scope, shown)
         return saved
 
     def _checked(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
@@ -201,11 +273,43 @@ class Memory:
             check_message(message, self._settings.storage.max_message_characters)
         return with_identity(messages, prefix, position, self._clock.now())
 
-    async def _context(self, scope: Scope, timings: dict[str, float]) -> Context:
+    async def _first_context(
+        self, scope: Scope, turn_id: str, query: str, timings: dict[str, float]
+    ) -> Context:
+        from casenotes.layers.base import RecallRequest
+        from casenotes.layers.gather import gather
+
+        recent = await self._recent(scope, timings)
+        visible = {str(message.id) for message in recent}
+        limit = self._settings.episodic.max_block_tokens
+        request = RecallRequest(scope, turn_id, query, self._clock.now(), visible, limit)
+        deadline = self._settings.recall_deadline_seconds
+        gathered = await gather(self._layers, request, deadline, self.count_tokens, self._events)
+        self._shown.add(scope, gathered.shown)
+        return Context(gathered.blocks, recent, {"seconds": timings, "layers": gathered.trace})
+
+    async def _recent(self, scope: Scope, timings: dict[str, float]) -> tuple[Message, ...]:
         started = time.perf_counter()
         recent = await self._store.history(scope, limit=self._settings.last_messages)
         timings["recent_messages"] = time.perf_counter() - started
-        return Context(messages=tuple(without_broken_pairs(recent)), trace={"seconds": timings})
+        return tuple(without_broken_pairs(recent))
+
+    def _tools(self, scope: Scope, visible: Sequence[Message]) -> tuple[Tool, ...]:
+        from casenotes.layers.tools import recall_tool
+
+        if scope.resource_id is None or not self._has_entries:
+            return ()
+        seen = {message.id for message in visible}
+
+        async def search(query: str) -> list[Hit]:
+            """What the model does not see anyway."""
+            top_k = self._settings.episodic.top_k
+            hits = await self._search(scope, query, top_k + len(seen), None)
+            wanted = [hit for hit in hits if hit.kind == "entry" or hit.id not in seen][:top_k]
+            self._shown.add_hits(scope, wanted)
+            return wanted
+
+        return (recall_tool(search, self._settings.episodic.recall_tool_prompt),)
 
     async def append(
         self, scope: Scope, messages: Input, *, role: Role = "user", embed: bool = True
@@ -235,13 +339,20 @@ class Memory:
         *,
         as_of: datetime | None = None,
     ) -> list[Hit]:
-        """Search all threads of the scope; `as_of` leaves out what came later."""
+        """Search entries and messages of all threads of the scope; `as_of` leaves out what came later."""
         if as_of is not None and as_of.tzinfo is None:
             raise UsageError(f"as_of {as_of.isoformat()!r} has no time zone; add one, for example UTC")
+        wanted = self._settings.episodic.top_k if top_k is None else top_k
+        hits = await self._search(scope, query, wanted, as_of)
+        self._shown.add_hits(scope, hits)
+        return hits
+
+    async def _search(self, scope: Scope, query: str, top_k: int, as_of: datetime | None) -> list[Hit]:
         started = time.perf_counter()
-        hits = await self._searcher.search(scope, query, top_k, as_of)
-        seconds = time.perf_counter() - started
-        self._events.emit("recall.finished", scope, hits=len(hits), seconds=seconds)
+        with span("search memory", "search_memory", scope) as about:
+            hits = await self._searcher.search(scope, query, top_k, as_of)
+            about("casenotes.hits", len(hits))
+        self._events.emit("recall.finished", scope, hits=len(hits), seconds=time.perf_counter() - started)
         return hits
 
     async def history(
@@ -272,9 +383,44 @@ class Memory:
         if not await self._store.update_thread(scope, title=title, metadata=metadata):
             raise InvalidScope(f"there is no thread {scope.thread_id!r} in this scope")
 
-    async def flush(self, scope: Scope | None = None, timeout: float = 30.0) -> bool:
-        """Wait until background work is done; False if the time ran out first."""
-        return await self._filler.settle(scope, timeout)
+    async def flush(self, scope: Scope | None = None, timeout: float = 30.0) -> list[Receipt]:
+        """Wait until background work is done: each turn was learned from or has failed once.
+
+        Gives the receipts of the turns completed here since the last call; those that are not done when
+        the time is over say so.
+        """
+        owner = scope.owner if scope else None
+        until = time.monotonic() + timeout
+        await self._learning.settle(owner, timeout)
+        await self._filler.settle(owner, max(0.0, until - time.monotonic()))
+        return await self._learning.new_receipts(owner)
+
+    async def work(self, *, once: bool = False) -> None:
+        """Learn from queued turns of the whole store until cancelled; `once`: until nothing is due."""
+        await self._learning.run(once=once)
+
+    async def ledger(self, scope: Scope, *, status: str | None = None, limit: int = 100) -> list[ReceiptRow]:
+        """What became of all candidates of a scope, or of one of its threads, newest first."""
+        if limit < 1:
+            raise UsageError(f"limit is {limit!r}; it must be at least 1")
+        return await self._store.entries.ledger(scope, status, min(limit, MAX_LIMIT))
+
+    async def entries(self, scope: Scope, ids: Sequence[str]) -> dict[str, Entry]:
+        """Entries of a scope by id, with their evidence."""
+        return await self._store.entries.get(scope, ids)
+
+    async def usage(self, scope: Scope, day: date | None = None) -> list[DayUsage]:
+        """What models were asked on behalf of a scope on a day (default: today, UTC), by task."""
+        wanted = day or self._clock.now().astimezone(UTC).date()
+        return await self._store.jobs.usage(scope, wanted.isoformat())
+
+    async def dead_letters(self, limit: int = 100) -> list[TurnState]:
+        """Turns of the whole store that could not be learned from; for operators."""
+        return await self._store.jobs.dead(limit)
+
+    async def retry_dead_letters(self) -> int:
+        """Queue all of them once more; says how many."""
+        return await self._store.jobs.revive()
 
     async def embed_missing(self, scope: Scope) -> int:
         """Make the vectors that are missing in a scope; says how many."""
@@ -313,6 +459,21 @@ class Memory:
         from casenotes.recall.reembed import space_finding
 
         return [*await self._store.check(), space_finding(await self._store.spaces())]
+
+
+def _chat_model(given: Any, settings: Settings) -> RetryingModel | None:
+    from casenotes.models.chat import RetryingModel, resolve_model
+
+    model = resolve_model(given)
+    if model is None:
+        return None
+    asking = settings.models
+    return RetryingModel(
+        model,
+        attempts=asking.attempts,
+        first_pause_seconds=asking.first_pause_seconds,
+        request_seconds=asking.request_seconds,
+    )
 
 
 def _checked_settings(config: Settings) -> Settings:

@@ -9,7 +9,8 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from dataclasses import replace
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from casenotes import memory as _async
@@ -19,6 +20,7 @@ from casenotes.intake import Input
 from casenotes.types import (
     Appended,
     Context,
+    Entry,
     Hit,
     Message,
     Outcome,
@@ -26,6 +28,7 @@ from casenotes.types import (
     Role,
     Scope,
     Thread,
+    Tool,
     Turn,
 )
 
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from casenotes.recall.index import IndexSize
     from casenotes.recall.reembed import Progress, Reembedded
     from casenotes.stores.base import Finding, ScopeSize, StoreStats
+    from casenotes.stores.learning import DayUsage, ReceiptRow, TurnState
 
 T = TypeVar("T")
 
@@ -80,15 +84,22 @@ class Memory:
         return self._memory.location
 
     def begin(self, scope: Scope, user_input: Input) -> Turn:
-        """See `casenotes.Memory.begin`."""
-        return self._run(self._memory.begin(scope, user_input))
+        """See `casenotes.Memory.begin`; calling a tool of the turn gives its result, not an awaitable."""
+        turn = self._run(self._memory.begin(scope, user_input))
+        return replace(turn, tools=tuple(map(self._without_await, turn.tools)))
+
+    def _without_await(self, tool: Tool) -> Tool:
+        async def result(*args: Any, **values: Any) -> Any:
+            return await tool.call(*args, **values)
+
+        return replace(tool, call=lambda *args, **values: self._run(result(*args, **values)))
 
     def step(self, turn: Turn, messages: Input) -> Context:
         """See `casenotes.Memory.step`."""
         return self._run(self._memory.step(turn, messages))
 
     def complete(
-        self, turn: Turn, messages: Input = (), outcome: Outcome = "success", *, sync: bool = False
+        self, turn: Turn, messages: Input = (), outcome: Outcome = "success", *, sync: bool | None = None
     ) -> Receipt:
         """See `casenotes.Memory.complete`."""
         return self._run(self._memory.complete(turn, messages, outcome, sync=sync))
@@ -128,9 +139,37 @@ class Memory:
         """See `casenotes.Memory.update_thread`."""
         return self._run(self._memory.update_thread(scope, title=title, metadata=metadata))
 
-    def flush(self, scope: Scope | None = None, timeout: float = 30.0) -> bool:
+    def finish(self, scope: Scope, outcome: Outcome = "success") -> None:
+        """See `casenotes.Memory.finish`."""
+        return self._run(self._memory.finish(scope, outcome))
+
+    def flush(self, scope: Scope | None = None, timeout: float = 30.0) -> list[Receipt]:
         """See `casenotes.Memory.flush`."""
         return self._run(self._memory.flush(scope, timeout))
+
+    def work(self, *, once: bool = False) -> None:
+        """See `casenotes.Memory.work`."""
+        return self._run(self._memory.work(once=once))
+
+    def ledger(self, scope: Scope, *, status: str | None = None, limit: int = 100) -> list[ReceiptRow]:
+        """See `casenotes.Memory.ledger`."""
+        return self._run(self._memory.ledger(scope, status=status, limit=limit))
+
+    def entries(self, scope: Scope, ids: Sequence[str]) -> dict[str, Entry]:
+        """See `casenotes.Memory.entries`."""
+        return self._run(self._memory.entries(scope, ids))
+
+    def usage(self, scope: Scope, day: date | None = None) -> list[DayUsage]:
+        """See `casenotes.Memory.usage`."""
+        return self._run(self._memory.usage(scope, day))
+
+    def dead_letters(self, limit: int = 100) -> list[TurnState]:
+        """See `casenotes.Memory.dead_letters`."""
+        return self._run(self._memory.dead_letters(limit))
+
+    def retry_dead_letters(self) -> int:
+        """See `casenotes.Memory.retry_dead_letters`."""
+        return self._run(self._memory.retry_dead_letters())
 
     def embed_missing(self, scope: Scope) -> int:
         """See `casenotes.Memory.embed_missing`."""

@@ -17,10 +17,12 @@ SOURCE = Path(casenotes.__file__).parent
 TIERS = (
     {"types", "errors"},
     {"config", "clock"},
-    {"tokens", "events", "intake", "characters", "masking"},
+    {"tokens", "events", "intake", "characters", "masking", "tracing"},
     {"models", "stores"},
     {"recall"},
     {"learn"},
+    {"jobs"},
+    {"layers"},
     {"memory"},
     {"sync", "transfer"},
     {"testing", "evals"},
@@ -37,9 +39,10 @@ SPACES = {
     "drop_vectors_of_space",
     "drop_space",
 }
+WORKERS = {"dead_turns", "revive_turns"}
 WHOLE_STORE = {
-    "sqlite": {*SPACES, "stats"},
-    "postgres": {*SPACES, "lock_spaces", "hold_space", "sees_one_scope", "stats", "server_facts"},
+    "sqlite": {*SPACES, *WORKERS, "stats"},
+    "postgres": {*SPACES, *WORKERS, "lock_spaces", "hold_space", "sees_one_scope", "stats", "server_facts"},
 }
 
 

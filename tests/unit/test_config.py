@@ -2,8 +2,8 @@
 
 import pytest
 
-from casenotes import SearchSettings, Settings, StorageSettings
-from casenotes.config import Environment
+from casenotes import EpisodicSettings, JobSettings, SearchSettings, Settings, StorageSettings
+from casenotes.config import Environment, ModelSettings
 from casenotes.errors import SettingsError
 
 
@@ -11,9 +11,27 @@ from casenotes.errors import SettingsError
     ("make", "named"),
     [
         (lambda: SearchSettings(ranker="best"), "'best'.*default, rrf-decay"),
-        (lambda: SearchSettings(top_k=0), "top_k is 0"),
+        (lambda: EpisodicSettings(top_k=0), "top_k is 0"),
+        (lambda: EpisodicSettings(enabled="yes"), "enabled must be True or False.*'yes'"),
+        (lambda: EpisodicSettings(inject_messages="maybe"), "'maybe'.*fill, never"),
+        (lambda: EpisodicSettings(dedupe_similarity_threshold=True), "threshold is True.*or False"),
+        (lambda: EpisodicSettings(dedupe_similarity_threshold=1.5), "threshold is 1.5"),
+        (lambda: EpisodicSettings(verify_evidence=False), "verify_evidence is False without"),
+        (
+            lambda: EpisodicSettings(max_entries_per_turn=3, max_entries_per_run=4),
+            "max_entries_per_turn is 3.*max_entries_per_run is 4",
+        ),
+        (
+            lambda: Settings(
+                episodic=EpisodicSettings(half_life_days=30), search=SearchSettings(half_life_days=60)
+            ),
+            "episodic.half_life_days is 30.*search.half_life_days is 60",
+        ),
+        (lambda: JobSettings(lease_seconds=0), "lease_seconds is 0"),
+        (lambda: JobSettings(in_process=None), "in_process must be True or False"),
+        (lambda: ModelSettings(attempts=0), "attempts is 0"),
         (lambda: SearchSettings(lexical_weight=1.5), "lexical_weight is 1.5.*between 0 and 1"),
-        (lambda: SearchSettings(top_k="5"), "top_k must be a number"),
+        (lambda: EpisodicSettings(top_k="5"), "top_k must be a number"),
         (lambda: SearchSettings(bm25_k1=float("nan")), "bm25_k1"),
         (lambda: StorageSettings(max_message_characters=0), "max_message_characters"),
         (lambda: Settings(last_messages=0), "last_messages is 0"),
@@ -38,9 +56,28 @@ def test_the_environment_is_read() -> None:
         "local",
     )
     assert read.settings().last_messages == 7
-    assert Environment.read({}) == Environment("sqlite:///casenotes.db", "local", 20)
+    assert Environment.read({}) == Environment("sqlite:///casenotes.db", "", "local", 20)
 
 
 def test_a_wrong_variable_is_named() -> None:
     with pytest.raises(SettingsError, match="CASENOTES_LAST_MESSAGES is 'many'"):
         Environment.read({"CASENOTES_LAST_MESSAGES": "many"})
+
+
+def test_the_defaults_of_episodic_memory() -> None:
+    settings = EpisodicSettings()
+    assert (settings.top_k, settings.auto_inject, settings.auto_inject_top_k) == (5, True, 12)
+    assert (settings.half_life_days, settings.max_entries_per_turn, settings.max_entry_length) == (180, 5, 2000)
+    assert (settings.dedupe_similarity_threshold, settings.sync, settings.verifies) == (0.86, False, True)
+    assert (settings.extractor_model, settings.reflector_model) == (None, None)
+
+
+def test_settings_with_two_names_are_one() -> None:
+    assert EpisodicSettings(max_entries_per_run=2).max_entries_per_turn == 2
+    assert Settings(episodic=EpisodicSettings(half_life_days=30)).search.half_life_days == 30
+    assert EpisodicSettings(dedupe_similarity_threshold=False).similarity_threshold is None
+
+
+def test_evidence_is_checked_unless_the_prompt_is_ones_own() -> None:
+    assert not EpisodicSettings(extraction_prompt="mine").verifies
+    assert EpisodicSettings(extraction_prompt="mine", verify_evidence=True).verifies

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from casenotes import __version__
-from casenotes.cli import demo, evaluate, health, search, transfer, vectors
+from casenotes.cli import demo, evaluate, health, learning, search, transfer, vectors
 from casenotes.cli.output import console, errors, print_json, safe
 from casenotes.errors import CasenotesError, UsageError
 
@@ -29,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for group in (demo, transfer, search, vectors, health):
+for group in (demo, transfer, search, learning, vectors, health):
     group.register(app)
 app.add_typer(evaluate.app, name="eval")
 

@@ -19,6 +19,7 @@ from casenotes.config import Environment
 from casenotes.errors import CasenotesError
 from casenotes.memory import Memory
 from casenotes.stores.base import Finding, ScopeSize, StoreStats
+from casenotes.stores.learning import TurnState
 
 MEASURED_MESSAGES = 10_000
 """`stats` loads the index of one scope up to this size to see what a message takes."""
@@ -50,9 +51,17 @@ def stats_command(
         return
     stats = overview.stats
     console.print(overview.location, markup=False)
-    totals = [stats.scopes, stats.threads, stats.messages, stats.vectors, stats.open_turns]
+    totals = [
+        stats.scopes,
+        stats.threads,
+        stats.messages,
+        stats.entries,
+        stats.vectors,
+        stats.open_turns,
+        stats.queued_turns,
+    ]
     print_table(
-        ["scopes", "threads", "messages", "vectors", "open turns", "size"],
+        ["scopes", "threads", "messages", "entries", "vectors", "open turns", "to learn from", "size"],
         [[*totals, f"{stats.bytes / 2**20:.1f} MiB"]],
     )
     if sizes := overview.bytes_per_message:
@@ -60,8 +69,8 @@ def stats_command(
         print_table([name.replace("_", " ") for name in sizes], [[round(size) for size in sizes.values()]])
     heading("Scopes")
     print_table(
-        ["agent", "resource", "threads", "messages"],
-        [[s.agent_id, s.resource_id or "-", s.threads, s.messages] for s in largest[:limit]],
+        ["agent", "resource", "threads", "messages", "entries"],
+        [[s.agent_id, s.resource_id or "-", s.threads, s.messages, s.entries] for s in largest[:limit]],
     )
     if len(largest) > limit:
         console.print(f"… and {len(largest) - limit} more (--limit)")
@@ -130,9 +139,24 @@ async def _embedder_findings() -> list[Finding]:
 async def _store_findings(db: str | None) -> list[Finding]:
     try:
         async with open_memory(db) as memory:
-            return [Finding("store", "ok", memory.location), *await memory.check()]
+            return [
+                Finding("store", "ok", memory.location),
+                *await memory.check(),
+                _learning_finding(await memory.stats(), await memory.dead_letters(limit=1)),
+            ]
     except CasenotesError as error:
         return [Finding("store", "failed", str(error))]
+
+
+def _learning_finding(stats: StoreStats, dead: Sequence[TurnState]) -> Finding:
+    if dead:
+        return Finding(
+            "learning",
+            "warning",
+            f"{stats.dead_turns} turns were given up, last: {dead[0].error or 'unknown'}",
+            "mend the cause, then run `casenotes worker --retry-dead`",
+        )
+    return Finding("learning", "ok", f"{stats.entries} entries, {stats.queued_turns} turns wait")
 
 
 def _print_findings(findings: Sequence[Finding]) -> None:

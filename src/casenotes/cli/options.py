@@ -33,11 +33,11 @@ Resource = Annotated[
 
 
 def open_memory(db: str | None, *, create: bool = False) -> AbstractAsyncContextManager[Memory]:
-    """The memory that `--db` names; only commands that write may create it."""
+    """The memory that `--db` names, without a model; only commands that write may create it."""
     url = db or Environment.read().database_url
     if not create:
         check_exists(url)
-    return Memory.open(url, on_event=_WarnOnce())
+    return Memory.open(url, model="", on_event=_WarnOnce())
 
 
 class _WarnOnce:

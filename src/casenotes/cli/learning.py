@@ -1,0 +1,183 @@
+"""`casenotes ledger` and `casenotes worker`: what was learned and refused, and the worker that learns."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+from rich.padding import Padding
+from rich.text import Text
+
+from casenotes.cli.options import Agent, Db, Json, check_exists, open_memory
+from casenotes.cli.output import console, errors, excerpt, print_json, safe
+from casenotes.config import DEFAULT_AGENT, Environment
+from casenotes.errors import UsageError
+from casenotes.events import Event
+from casenotes.memory import Memory
+from casenotes.stores.learning import ReceiptRow
+from casenotes.types import Scope
+
+STATUSES = ("stored", "corroborated", "superseded", "quarantined", "rejected")
+STYLE = {"stored": "green", "corroborated": "cyan", "rejected": "yellow", "quarantined": "red"}
+EXCERPT_CHARACTERS = 300
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("ledger")(ledger_command)
+    app.command("worker")(worker_command)
+
+
+def ledger_command(
+    agent: Agent = DEFAULT_AGENT,
+    resource: Annotated[
+        str | None, typer.Option("--resource", metavar="ID", help="Only this user or customer. Default: all.")
+    ] = None,
+    thread: Annotated[
+        str | None, typer.Option("--thread", metavar="ID", help="Only this conversation; needs --resource.")
+    ] = None,
+    status: Annotated[str | None, typer.Option("--status", help=f"Only these: {', '.join(STATUSES)}.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, newest first.")] = 50,
+    db: Db = None,
+    json: Json = False,
+) -> None:
+    """List what became of all that a model proposed to remember: stored, corroborated or refused, and why."""
+    if status is not None and status not in STATUSES:
+        raise UsageError(f"status {status!r} is not one of {', '.join(STATUSES)}")
+    if thread is not None and resource is None:
+        raise UsageError(f"--thread {thread!r} needs --resource too: thread ids count within a resource")
+    rows = asyncio.run(_ledger(db, agent, resource, thread, status, limit))
+    if json:
+        print_json({"receipts": [receipt_values(row) for row in rows]})
+    elif not rows:
+        console.print("There are no receipts here. They are written when turns are learned from with a model.")
+    else:
+        print_receipts(rows)
+
+
+async def _ledger(
+    db: str | None, agent: str, resource: str | None, thread: str | None, status: str | None, limit: int
+) -> list[ReceiptRow]:
+    async with open_memory(db) as memory:
+        if resource is not None:
+            scopes = [Scope(agent, resource, thread)]
+        else:
+            scopes = [size.scope for size in await memory.scopes() if size.agent_id == agent]
+        found = [await memory.ledger(scope, status=status, limit=limit) for scope in scopes]
+        rows = sorted((row for part in found for row in part), key=lambda row: row.at, reverse=True)
+        return rows[:limit]
+
+
+def receipt_values(row: ReceiptRow) -> dict[str, Any]:
+    """A receipt as plain values."""
+    receipt = row.receipt
+    return {
+        "resource": row.scope.resource_id,
+        "thread": row.scope.thread_id,
+        "turn": row.turn_id,
+        "time": row.at,
+        "status": receipt.status,
+        "reason": receipt.reason,
+        "detail": receipt.detail,
+        "content": receipt.content,
+        "source": receipt.source,
+        "quotes": list(receipt.quotes),
+        "entry": receipt.entry_id,
+    }
+
+
+def print_receipts(rows: Sequence[ReceiptRow]) -> None:
+    """Receipts as a person reads them."""
+    for row in rows:
+        receipt = row.receipt
+        reason = f" ({receipt.reason})" if receipt.reason else ""
+        console.print(
+            Text.assemble(
+                (f"{receipt.status}{reason}", STYLE.get(receipt.status, "")),
+                f"  {row.at:%Y-%m-%d %H:%M}  ",
+                (excerpt(f"{row.scope.resource_id} / {row.scope.thread_id}", 60), "dim"),
+            )
+        )
+        console.print(Padding(Text(excerpt(receipt.content, EXCERPT_CHARACTERS)), (0, 0, 0, 3)))
+        for quote in receipt.quotes:
+            console.print(Padding(Text(f"“{excerpt(quote, EXCERPT_CHARACTERS)}”", style="dim"), (0, 0, 0, 3)))
+        if receipt.detail:
+            console.print(Padding(Text(f"→ {excerpt(receipt.detail, EXCERPT_CHARACTERS)}"), (0, 0, 0, 3)))
+
+
+def worker_command(
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", metavar="NAME", help="provider:name. Default: CASENOTES_MODEL.", show_default=False
+        ),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="End when nothing is due any more.")] = False,
+    retry_dead: Annotated[
+        bool, typer.Option("--retry-dead", help="Try turns again that were given up (`doctor` counts them).")
+    ] = False,
+    concurrency: Annotated[int, typer.Option(min=1, help="Conversations worked on at once.")] = 4,
+    db: Db = None,
+    json: Json = False,
+) -> None:
+    """Learn from finished turns in the background, beside the processes that serve users.
+
+    Any number of workers may run on one PostgreSQL store. Interrupt or terminate it to stop: what is
+    under way is finished, the rest stays queued.
+    """
+    counts = asyncio.run(_work(db, model, once, retry_dead, concurrency, quiet=json))
+    if json:
+        print_json(counts)
+    else:
+        console.print(", ".join(f"{name} {count}" for name, count in counts.items()))
+
+
+async def _work(
+    db: str | None, model: str | None, once: bool, retry_dead: bool, concurrency: int, quiet: bool
+) -> Mapping[str, int]:
+    environment = Environment.read()
+    url = db or environment.database_url
+    check_exists(url)
+    chosen = model or environment.model
+    if not chosen:
+        raise UsageError("no model to learn with; give --model provider:name, or set CASENOTES_MODEL")
+    settings = environment.settings()
+    settings = replace(settings, jobs=replace(settings.jobs, concurrency=concurrency, in_process=False))
+    tally = _Tally(quiet)
+    async with Memory.open(url, model=chosen, config=settings, on_event=tally) as memory:
+        if retry_dead:
+            await memory.retry_dead_letters()
+        working = asyncio.create_task(memory.work(once=once))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, working.cancel)
+        await asyncio.wait([working])
+        if not working.cancelled():
+            working.result()
+    return tally.counts
+
+
+class _Tally:
+    """Counts what the worker did and tells it line by line."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self.counts: Counter[str] = Counter(turns=0, stored=0, corroborated=0, rejected=0, failed=0)
+
+    def __call__(self, event: Event) -> None:
+        if event.name == "learning.finished":
+            found = {name: event.data[name] for name in ("stored", "corroborated", "rejected")}
+            self.counts.update(found, turns=1)
+            self._say(event, ", ".join(f"{name} {count}" for name, count in found.items()))
+        elif event.name == "learning.failed":
+            self.counts["failed"] += 1
+            self._say(event, f"failed: {event.data['error']}")
+
+    def _say(self, event: Event, what: str) -> None:
+        if not self._quiet:
+            where = f"{event.scope.resource_id} / {event.scope.thread_id}" if event.scope else "store"
+            errors.print(f"{event.at:%H:%M:%S}  {safe(where)}: {safe(what)}", markup=False)

@@ -1,0 +1,255 @@
+"""Background work: finished turns are learned from by whoever holds the lease of their thread.
+
+State, not queues: the store knows which turns wait, so nothing is lost with a process. A worker takes
+the thread's lease, renews it while it works, and writes only while it holds it. What fails is tried
+again with growing pauses and is given up in the end, for an operator to look at. Times here are those
+of the machine, not of the memory's clock, which tests and evaluations may stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+
+from casenotes.config import JobSettings
+from casenotes.errors import BudgetExceeded, CasenotesError, LeaseLost, ModelError
+from casenotes.events import Events
+from casenotes.masking import mask
+from casenotes.stores.base import Store
+from casenotes.stores.learning import Lease, TurnState
+from casenotes.types import Scope
+
+TASK = "extract"
+SOURCE = "episodic-memory"
+THREADS_A_POLL = 100
+WAIT_SECONDS = 0.05
+MENDABLE = (401, 403, 404, 429)
+"""What a provider refuses because of a key, a model's name or a quota may be mended before the next try."""
+
+BUDGET_PAUSE = timedelta(hours=1)
+Perform = Callable[[Lease, TurnState], Awaitable[None]]
+"""Learns from one turn while a lease is held."""
+
+
+class Jobs:
+    """Learns from queued turns, a bounded number of threads at once."""
+
+    def __init__(self, store: Store, perform: Perform, settings: JobSettings, events: Events) -> None:
+        self._store = store
+        self._perform = perform
+        self._settings = settings
+        self._events = events
+        self._places = asyncio.Semaphore(settings.concurrency)
+        self._running: dict[Scope, asyncio.Task[None]] = {}
+        self._again: set[Scope] = set()
+        self._timers: dict[Scope, asyncio.TimerHandle] = {}
+        self._polling: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Look for work that others left, now and then."""
+        self._polling = asyncio.create_task(self._poll())
+
+    async def _poll(self) -> None:
+        while True:
+            await self.look_for_work()
+            await asyncio.sleep(self._settings.poll_seconds)
+
+    async def look_for_work(self) -> int:
+        """Start on threads of the whole store that have a turn to try; says how many there were."""
+        try:
+            threads = await self._store.jobs.due_threads(_now(), THREADS_A_POLL)
+        except CasenotesError as error:
+            self._report(None, error)
+            return 0
+        for scope in threads:
+            self.wake(scope)
+        return len(threads)
+
+    def wake(self, scope: Scope) -> None:
+        """There may be something to learn in a thread."""
+        if scope in self._running:
+            self._again.add(scope)
+            return
+        task = asyncio.create_task(self._work(scope))
+        self._running[scope] = task
+        task.add_done_callback(lambda _task: self._ended(scope))
+
+    def _ended(self, scope: Scope) -> None:
+        task = self._running.pop(scope)
+        again = scope in self._again
+        self._again.discard(scope)
+        if again and not task.cancelled():
+            self.wake(scope)
+
+    def wake_later(self, scope: Scope, seconds: float) -> None:
+        """Try a thread again after a while, should this process still be there."""
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(scope)
+        if timer is not None and timer.when() <= loop.time() + seconds:
+            return
+        if timer is not None:
+            timer.cancel()
+        self._timers[scope] = loop.call_later(seconds, self._ring, scope)
+
+    def _ring(self, scope: Scope) -> None:
+        del self._timers[scope]
+        self.wake(scope)
+
+    async def _work(self, scope: Scope) -> None:
+        """Take the thread's lease and learn from its turns, unless somebody else is at it."""
+        async with self._places:
+            try:
+                if not await self._due(scope):
+                    return
+                lease = await self._store.jobs.acquire(
+                    scope, TASK, secrets.token_hex(8), self._settings.lease_seconds
+                )
+                if lease is None:
+                    self.wake_later(scope, self._settings.lease_seconds)
+                    return
+                try:
+                    await self._under(lease)
+                finally:
+                    await asyncio.shield(self._store.jobs.release(lease))
+            except CasenotesError as error:
+                self._report(scope, error)
+
+    async def _under(self, lease: Lease) -> None:
+        """Learn from what is due in a thread, and stop if the lease is lost."""
+        performing = asyncio.create_task(self._perform_all(lease))
+        with self._renewed(lease, performing):
+            try:
+                await asyncio.shield(performing)
+            except asyncio.CancelledError:
+                overtaken = performing.cancelled()
+                performing.cancel()
+                await asyncio.wait([performing])
+                if not overtaken:
+                    raise
+                raise LeaseLost(f"the lease of thread {lease.scope.thread_id!r} was lost") from None
+
+    @contextmanager
+    def _renewed(self, lease: Lease, performing: asyncio.Task[None]) -> Iterator[None]:
+        renewing = asyncio.create_task(self._renew(lease, performing))
+        try:
+            yield
+        finally:
+            renewing.cancel()
+
+    async def _renew(self, lease: Lease, performing: asyncio.Task[None]) -> None:
+        while True:
+            await asyncio.sleep(self._settings.lease_seconds / 3)
+            with suppress(CasenotesError):  # what cannot be reached now may be there before the lease ends
+                if not await self._store.jobs.renew(lease, self._settings.lease_seconds):
+                    performing.cancel()
+                    return
+
+    async def _perform_all(self, lease: Lease) -> None:
+        for turn in await self._due(lease.scope):
+            await self._perform_one(lease, turn)
+
+    async def _due(self, scope: Scope) -> list[TurnState]:
+        return [turn for turn in await self._store.jobs.queued(scope) if turn.due_at <= _now()]
+
+    async def _perform_one(self, lease: Lease, turn: TurnState) -> None:
+        try:
+            await self._perform(lease, turn)
+        except LeaseLost:
+            raise
+        except BudgetExceeded as error:
+            await self._store.jobs.failed(
+                lease, turn.turn_id, _told(error), _now() + BUDGET_PAUSE, counts=False, dead=False
+            )
+            self._report(turn.scope, error, turn)
+        except Exception as error:
+            await self._failed(lease, turn, error)
+
+    async def _failed(self, lease: Lease, turn: TurnState, error: Exception) -> None:
+        """Note the failure; the next try comes later, or never."""
+        is_last = turn.attempts + 1 >= self._settings.attempts or _is_final(error)
+        pause = self._pause(turn.attempts)
+        self._report(turn.scope, error, turn, given_up=is_last)
+        await self._store.jobs.failed(
+            lease, turn.turn_id, _told(error), _now() + timedelta(seconds=pause), counts=True, dead=is_last
+        )
+        if not is_last:
+            self.wake_later(turn.scope, pause)
+
+    def _pause(self, attempts: int) -> float:
+        longest: float = min(
+            self._settings.longest_retry_seconds, self._settings.first_retry_seconds * 2**attempts
+        )
+        return longest * random.uniform(0.75, 1.0)  # noqa: S311
+
+    def _report(
+        self, scope: Scope | None, error: Exception, turn: TurnState | None = None, given_up: bool = False
+    ) -> None:
+        self._events.emit(
+            "learning.failed",
+            scope,
+            source=SOURCE,
+            error=_told(error),
+            turn_id=turn.turn_id if turn else None,
+            given_up=given_up,
+        )
+
+    async def settle(self, scope: Scope | None, timeout: float) -> None:
+        """Wait until every turn of a scope, or of all at work here, was learned from or has failed once."""
+        if scope is None:
+            await self.look_for_work()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while waiting := await self._first_tries(scope):
+                    for thread in waiting:
+                        if thread not in self._running:
+                            self.wake(thread)
+                    await asyncio.wait([self._running[thread] for thread in waiting], timeout=WAIT_SECONDS)
+
+    async def _first_tries(self, scope: Scope | None) -> list[Scope]:
+        """Threads with a turn that nobody has tried to learn from yet."""
+        if scope is None:
+            return list(self._running)
+        return list({turn.scope for turn in await self._due(scope) if turn.attempts == 0})
+
+    async def run(self, *, once: bool = False) -> None:
+        """Work until cancelled; with `once`, until nothing is due any more."""
+        while True:
+            found = await self.look_for_work()
+            if self._running:
+                await asyncio.wait(list(self._running.values()), timeout=self._settings.poll_seconds)
+            elif once and not found:
+                return
+            elif not found:
+                await asyncio.sleep(self._settings.poll_seconds)
+
+    async def close(self, timeout: float) -> None:
+        """Finish what is under way within the time; the rest stays queued in the store."""
+        if self._polling:
+            self._polling.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
+        running: Sequence[asyncio.Task[None]] = list(self._running.values())
+        if running:
+            _done, pending = await asyncio.wait(running, timeout=timeout)
+            self._again.clear()
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether the same turn will be refused again, whatever is mended: for example by a content filter."""
+    return isinstance(error, ModelError) and not error.may_pass and error.status not in MENDABLE
+
+
+def _told(error: Exception) -> str:
+    """What went wrong, fit to be kept and logged."""
+    return mask(f"{type(error).__name__}: {error}"[:2_000])[:1_000]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,1 @@
+"""What is remembered: one file, one layer."""

@@ -1,0 +1,126 @@
+"""Episodic memory: entries of earlier conversations, and what was said in them, in front of the model call.
+
+Entries come first; free places are filled with messages of earlier threads, word for word, so that it
+works without any model. What stands verbatim in the current thread anyway is not shown again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from datetime import datetime
+from typing import Literal
+
+from casenotes.config import EpisodicSettings
+from casenotes.layers.base import LearnRequest, Recalled, RecallRequest, TokenRange
+from casenotes.learn.pipeline import Tools, learn
+from casenotes.learn.prompts import prompt
+from casenotes.recall.render import age_label, entry_line, memory_block, message_line
+from casenotes.recall.search import Searcher
+from casenotes.stores.base import Shown
+from casenotes.tokens import TokenCounter
+from casenotes.tracing import span
+from casenotes.types import Hit, HitKind, Outcome, Scope
+
+MAX_QUOTE_CHARACTERS = 1_200
+
+
+class EpisodicLayer:
+    """See Layer."""
+
+    name = "memory"
+    slot = 300
+    scope: Literal["thread", "resource"] = "resource"
+    stable = False
+
+    def __init__(
+        self, searcher: Searcher, settings: EpisodicSettings, count_tokens: TokenCounter, tools: Tools | None
+    ) -> None:
+        self._searcher = searcher
+        self._settings = settings
+        self._count_tokens = count_tokens
+        self._tools = tools
+
+    @property
+    def budget(self) -> TokenRange:
+        """How much of the context the block may take."""
+        return TokenRange(self._settings.min_block_tokens, self._settings.max_block_tokens)
+
+    @property
+    def learns(self) -> bool:
+        """Whether there is a model to learn with."""
+        return self._tools is not None
+
+    async def init(self) -> None:
+        """Nothing to prepare: the index of a scope is built on first touch."""
+
+    async def recall(self, request: RecallRequest) -> Recalled:
+        """The block for the current input; empty if nothing is relevant."""
+        if not self._settings.auto_inject:
+            return Recalled(left_out=("auto_inject is off",))
+        hits, hidden = await self._search(request)
+        if not hits:
+            reason = "all that is relevant stands in this thread" if hidden else "nothing relevant"
+            return Recalled(left_out=(reason,))
+        return self._fitted(hits, request)
+
+    async def _search(self, request: RecallRequest) -> tuple[list[Hit], bool]:
+        """The best entries, then messages where places are left; and whether entries were hidden."""
+        limit = self._settings.auto_inject_top_k
+        counts: dict[HitKind, int] = {"entry": 2 * limit}
+        if self._settings.inject_messages == "fill":
+            counts["message"] = 4 * limit
+        found = await self._searcher.search_apart(request.scope, request.query, counts)
+        entries = await self._searcher.read(request.scope, found["entry"]) if found["entry"] else []
+        shown = [hit for hit in entries if not stands_verbatim(hit, request.visible)][:limit]
+        quoted = {quote.message_id for hit in shown for quote in hit.evidence}
+        fresh = [item for item in found["message"] if item[1] not in quoted][: limit - len(shown)]
+        messages = await self._searcher.read(request.scope, fresh) if fresh else []
+        return [*shown, *messages], bool(entries) and not shown
+
+    def _fitted(self, hits: Sequence[Hit], request: RecallRequest) -> Recalled:
+        """The block with as many hits as its budget allows; the weakest go first."""
+        kept = list(hits)
+        while kept:
+            text = self._rendered(kept, request.now)
+            if self._count_tokens(text) <= request.max_tokens:
+                left_out = (f"{len(hits) - len(kept)} hits over the token budget",) if kept != hits else ()
+                return Recalled(text, tuple(Shown(hit.kind, hit.id) for hit in kept), left_out)
+            kept.pop()
+        return Recalled(left_out=(f"no hit fits into {request.max_tokens} tokens",))
+
+    def _rendered(self, hits: Sequence[Hit], now: datetime) -> str:
+        guidance = self._settings.injection_prompt or prompt("memory_guidance")
+        return memory_block(block_lines(hits, now), prompt("memory_description"), guidance)
+
+    async def learn(self, request: LearnRequest) -> None:
+        """Run the write path for a finished turn."""
+        if self._tools is None:
+            return
+        with span("learn memory", "update_memory", request.scope) as about:
+            receipts = await learn(self._tools, request.scope, request.turn_id, request.lease)
+            about("casenotes.candidates", len(receipts))
+        counts = dict.fromkeys(("stored", "corroborated", "rejected"), 0)
+        for receipt in receipts:
+            counts[receipt.status] += 1
+        self._tools.events.emit("learning.finished", request.scope, turn_id=request.turn_id, **counts)
+
+    async def complete(self, scope: Scope, outcome: Outcome) -> None:
+        """Nothing to do at the end of a run: every turn was learned from by itself."""
+
+
+def stands_verbatim(hit: Hit, visible: Set[str]) -> bool:
+    """Whether everything an entry quotes can be read in the current thread."""
+    return bool(hit.evidence) and all(quote.message_id in visible for quote in hit.evidence)
+
+
+def block_lines(hits: Sequence[Hit], now: datetime) -> list[str]:
+    """Entries, then messages, each kind newest first."""
+    newest = sorted(hits, key=lambda hit: hit.created_at, reverse=True)
+    return [_line(hit, now) for kind in ("entry", "message") for hit in newest if hit.kind == kind]
+
+
+def _line(hit: Hit, now: datetime) -> str:
+    age = age_label(hit.created_at, now)
+    if hit.kind == "entry":
+        return entry_line(hit.content, age, not hit.verified)
+    return message_line(hit.role or "user", hit.content, age, MAX_QUOTE_CHARACTERS)

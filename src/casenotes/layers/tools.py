@@ -1,0 +1,65 @@
+"""`recall_memory`: the search over a user's memory as a tool for any framework."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from casenotes.errors import UsageError
+from casenotes.learn.prompts import prompt
+from casenotes.types import Hit, Tool
+
+Search = Callable[[str], Awaitable[Sequence[Hit]]]
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "query": {
+            "type": "string",
+            "description": "What to look for, in plain words, with names and identifiers as they are.",
+        }
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+
+
+def recall_tool(search: Search, instruction: str | None) -> Tool:
+    """The tool over a search that is bound to one scope: the model has no say in whose memory it reads."""
+
+    async def call(query: str) -> dict[str, Any]:
+        hits = [hit_values(hit) for hit in await search(query)]
+        return {"hits": hits} if hits else {"hits": [], "note": "Nothing relevant is remembered."}
+
+    return Tool("recall_memory", instruction or prompt("recall_tool"), PARAMETERS, call)
+
+
+def check_names(ours: Sequence[Tool], theirs: Iterable[str]) -> None:
+    """Raise if the host has a tool of a name that is ours: its model could not tell them apart."""
+    taken = {tool.name for tool in ours} & set(theirs)
+    if taken:
+        names = ", ".join(sorted(taken))
+        raise UsageError(f"there is a tool named {names} already; rename it, or switch episodic memory off")
+
+
+def hit_values(hit: Hit) -> dict[str, Any]:
+    """A hit as plain JSON values."""
+    scores = hit.scores
+    values: dict[str, Any] = {
+        "kind": hit.kind,
+        "content": hit.content,
+        "created_at": hit.created_at.isoformat(),
+        "thread_id": hit.thread_id,
+        "evidence": [quote.quote for quote in hit.evidence],
+        "scores": {
+            "lexical": round(scores.lexical, 4),
+            "vector": round(scores.vector, 4),
+            "fused": round(scores.fused, 4),
+            "recency": round(scores.recency, 4),
+            "final": round(scores.final, 4),
+        },
+    }
+    if hit.role:
+        values["speaker"] = hit.role
+    if not hit.verified:
+        values["unverified"] = True
+    return values

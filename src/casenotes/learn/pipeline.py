@@ -1,0 +1,259 @@
+"""The write path: from a finished turn to entries with evidence, one step after the other.
+
+Every step takes the work and gives it back; a candidate is kept, or it leaves with a receipt that says
+why. The last two steps are repeated when another worker stored entries of the same scope meanwhile:
+what is a duplicate must be decided in view of all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Set
+from dataclasses import dataclass, replace
+
+from casenotes.clock import Clock
+from casenotes.config import EpisodicSettings
+from casenotes.errors import StoreError
+from casenotes.events import Events
+from casenotes.learn.ask import Asker
+from casenotes.learn.echo import EchoGuard
+from casenotes.learn.evidence import Passage, judge
+from casenotes.learn.extract import SCHEMA, read_reply
+from casenotes.learn.normalise import collapse, content_hash, cut
+from casenotes.learn.prompts import prompt
+from casenotes.learn.quotes import MappedText
+from casenotes.learn.save import all_evidence, to_be_saved
+from casenotes.learn.similar import decide, same_turn
+from casenotes.learn.transcript import CONTEXT_MESSAGES, prompts, spoken
+from casenotes.learn.work import Draft, FinishedTurn, Work, refused
+from casenotes.masking import mask, placeholder, secrets_in
+from casenotes.models.embed import embed_texts
+from casenotes.recall.search import Searcher
+from casenotes.recall.space import SpaceInUse
+from casenotes.stores.base import Store
+from casenotes.stores.learning import Lease, by_kind
+from casenotes.tokens import TokenCounter
+from casenotes.types import CandidateReceipt, Message, Scope
+
+NEIGHBOURS = 8
+MAX_ROUNDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the steps work with."""
+
+    store: Store
+    searcher: Searcher
+    space: SpaceInUse
+    asker: Asker
+    settings: EpisodicSettings
+    clock: Clock
+    events: Events
+    count_tokens: TokenCounter
+
+
+Step = Callable[[Work, Tools], Awaitable[Work]]
+
+
+async def learn(tools: Tools, scope: Scope, turn_id: str, lease: Lease) -> list[CandidateReceipt]:
+    """Learn from one turn and say what became of every candidate."""
+    work = Work(await read_turn(tools.store, scope, turn_id), verified=tools.settings.verifies)
+    for step in STEPS:
+        work = await step(work, tools)
+    for _ in range(MAX_ROUNDS):
+        work = await compare_with_stored(work, tools)
+        learned = to_be_saved(work, tools.clock.now())
+        if await tools.store.entries.save(scope, lease, learned):
+            return list(learned.receipts)
+    raise StoreError(
+        f"entries of {scope.resource_id!r} change faster than they can be compared; try again later"
+    )
+
+
+async def read_turn(store: Store, scope: Scope, turn_id: str) -> FinishedTurn:
+    """Everything the steps need to know of a turn."""
+    log = await store.jobs.log(scope, turn_id, CONTEXT_MESSAGES)
+    shown = await store.entries.shown(scope)
+    ids = by_kind(shown)
+    entries = await store.entries.get(scope, ids["entry"]) if ids["entry"] else {}
+    quoted = await store.messages(scope, ids["message"]) if ids["message"] else {}
+    now_shown = {item.id for item in shown if item.kind == "entry" and item.turn_id == turn_id}
+    return FinishedTurn(
+        scope,
+        turn_id,
+        log.messages,
+        log.before,
+        [*(entry.content for entry in entries.values()), *(m.search_text for m in quoted.values())],
+        [entry.content for entry in entries.values() if entry.id in now_shown],
+    )
+
+
+async def extract(work: Work, tools: Tools) -> Work:
+    """Ask the model, window by window."""
+    said = spoken(work.turn.messages)
+    limit = tools.settings.max_transcript_tokens
+    drafts: list[Draft] = []
+    unreadable: list[CandidateReceipt] = []
+    system = tools.settings.extraction_prompt or prompt("extract")
+    for request in prompts(said, work.turn.before, work.turn.known, limit, tools.count_tokens):
+        reply = await tools.asker.ask(work.turn.scope, "extract", system, request, SCHEMA)
+        proposed = await read_reply(reply)
+        drafts += [Draft(replace(c, content=mask(c.content))) for c in proposed.candidates]
+        unreadable += proposed.unreadable
+    return replace(work, drafts=tuple(drafts), unreadable=tuple(unreadable))
+
+
+async def check_evidence(work: Work, tools: Tools) -> Work:
+    """Refuse what nobody said; where the check is switched off, keep the quotes that are there."""
+    turn = [passage(message) for message in work.turn.messages]
+    before = [passage(message) for message in work.turn.before]
+    echoes = EchoGuard([mask(text) for text in work.turn.shown])
+
+    def checked(draft: Draft) -> Draft:
+        verdict = judge(draft.candidate, turn, before, echoes)
+        if verdict.reason and work.verified:
+            return refused(draft, verdict.reason, verdict.detail)
+        return replace(draft, candidate=replace(draft.candidate, evidence=verdict.evidence))
+
+    return work.changed(checked)
+
+
+async def normalise(work: Work, tools: Tools) -> Work:
+    """Collapse blanks and cut at the length limit; what is empty then goes."""
+
+    def normalised(draft: Draft) -> Draft:
+        content = cut(collapse(draft.candidate.content), tools.settings.max_entry_length)
+        changed = replace(draft, candidate=replace(draft.candidate, content=content))
+        return changed if content else refused(changed, "empty", "nothing is left of the content")
+
+    return work.changed(normalised)
+
+
+async def drop_repeats(work: Work, tools: Tools) -> Work:
+    """The same text twice in one turn: the first takes the other's evidence."""
+    first: dict[str, int] = {}
+    drafts = []
+    for position, draft in enumerate(work.drafts):
+        if draft.is_open:
+            digest = content_hash(draft.candidate.content)
+            draft = replace(draft, hash=digest)
+            if first.setdefault(digest, position) != position:
+                draft = replace(draft, same_as=first[digest])
+        drafts.append(draft)
+    return replace(work, drafts=tuple(drafts))
+
+
+async def cap(work: Work, tools: Tools) -> Work:
+    """No more entries than the limit for one turn; the first ones stay."""
+    limit = tools.settings.max_entries_per_turn
+    surplus = set(work.open[limit:])
+    drafts = [
+        refused(draft, "over_cap", f"more than {limit} entries in one turn")
+        if position in surplus or draft.same_as in surplus
+        else draft
+        for position, draft in enumerate(work.drafts)
+    ]
+    return replace(work, drafts=tuple(drafts))
+
+
+async def embed(work: Work, tools: Tools) -> Work:
+    """All of them in one batch. Without vectors they are found by words, and embedded later."""
+    space = tools.space.current
+    work = replace(work, space_id=space.record.id, model=space.record.model)
+    texts = [work.drafts[position].candidate.content for position in work.open]
+    if not texts or space.embedder is None:
+        return work
+    try:
+        return replace(work, vectors=await embed_texts(space.embedder, texts))
+    except Exception as error:
+        tools.events.emit("embedding.failed", work.turn.scope, error=f"{type(error).__name__}: {error}")
+        return work
+
+
+async def compare_within_turn(work: Work, tools: Tools) -> Work:
+    """Near-duplicates within the turn: the first takes the other's evidence, unless claims differ."""
+    positions = work.open
+    if work.vectors is None or tools.settings.similarity_threshold is None:
+        return work
+    contents = [work.drafts[position].candidate.content for position in positions]
+    drafts = list(work.drafts)
+    kept = []
+    for row, same in enumerate(same_turn(work.vectors, contents, tools.settings.similarity_threshold)):
+        if same is None:
+            kept.append(row)
+        else:
+            drafts[positions[row]] = replace(drafts[positions[row]], same_as=positions[same])
+    return replace(work, drafts=tuple(drafts), vectors=work.vectors[kept])
+
+
+async def compare_with_stored(work: Work, tools: Tools) -> Work:
+    """Near-duplicates of stored entries corroborate them, unless numbers, identifiers or negation differ."""
+    scope = work.turn.scope
+    work = replace(work, seen=(await tools.store.freshness(scope)).change)
+    if not work.open:
+        return work
+    hashes = [work.drafts[position].hash for position in work.open]
+    work = without_forgotten(work, await tools.store.entries.forgotten_sources(scope, hashes))
+    known = await tools.store.entries.active_by_hash(scope, hashes)
+    similar = await _similar_entries(work, tools)
+    drafts = list(work.drafts)
+    for position in work.open:
+        same = known.get(drafts[position].hash) or similar.get(position)
+        drafts[position] = replace(drafts[position], corroborates=same)
+    return replace(work, drafts=tuple(drafts))
+
+
+def without_forgotten(work: Work, forgotten: Set[tuple[str, str]]) -> Work:
+    """Text that was forgotten is not learned again from the message it had been learned from."""
+    gone = {
+        position
+        for position in work.open
+        if (quotes := all_evidence(work, position))
+        and all((work.drafts[position].hash, quote.message_id) in forgotten for quote in quotes)
+    }
+    if not gone:
+        return work
+    kept = [row for row, position in enumerate(work.open) if position not in gone]
+    drafts = [
+        refused(draft, "forgotten", "the user had it forgotten")
+        if p in gone or draft.same_as in gone
+        else draft
+        for p, draft in enumerate(work.drafts)
+    ]
+    vectors = None if work.vectors is None else work.vectors[kept]
+    return replace(work, drafts=tuple(drafts), vectors=vectors)
+
+
+async def _similar_entries(work: Work, tools: Tools) -> dict[int, str | None]:
+    """For each open draft the stored entry that says the same, if there is one."""
+    threshold = tools.settings.similarity_threshold
+    if work.vectors is None or threshold is None or tools.space.current.record.id != work.space_id:
+        return {}
+    near = await tools.searcher.nearest_entries(work.turn.scope, work.vectors, threshold, NEIGHBOURS)
+    ids = list({entry_id for row in near for entry_id, _ in row})
+    entries = await tools.store.entries.get(work.turn.scope, ids) if ids else {}
+    return {
+        position: decide(
+            work.drafts[position].candidate.content,
+            [(e, entries[e].content, cosine) for e, cosine in row if e in entries],
+            threshold,
+        )
+        for position, row in zip(work.open, near, strict=True)
+    }
+
+
+STEPS: tuple[Step, ...] = (
+    extract,
+    check_evidence,
+    normalise,
+    drop_repeats,
+    cap,
+    embed,
+    compare_within_turn,
+)
+
+
+def passage(message: Message) -> Passage:
+    """A message as evidence is looked for in it: secrets by their placeholders."""
+    hidden = [(secret.start, secret.end, placeholder(secret.kind)) for secret in secrets_in(message.text)]
+    return Passage(str(message.id), message.role, MappedText(message.text, hidden))

@@ -1,0 +1,112 @@
+"""Decide what is stored of a turn: new entries, evidence for known ones, a receipt for each candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from casenotes.intake import new_id
+from casenotes.learn.work import Draft, Work
+from casenotes.masking import mask
+from casenotes.stores.learning import Corroboration, Learned, NewEntry
+from casenotes.types import CandidateReceipt, CandidateStatus, Evidence
+
+MAX_RECEIPT_CHARACTERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A draft that was not refused: the entry it becomes or corroborates, its evidence and its time."""
+
+    draft: Draft
+    entry_id: str
+    evidence: Sequence[Evidence]
+    message_id: str | None
+    at: datetime
+    vector: bytes | None
+
+
+def to_be_saved(work: Work, now: datetime) -> Learned:
+    """Entries, corroborations and receipts of a turn as one value."""
+    kept = {position: _kept(work, position, row, now) for row, position in enumerate(work.open)}
+    ids = {position: item.entry_id for position, item in kept.items()}
+    receipts = [_receipt(draft, position, ids) for position, draft in enumerate(work.drafts)]
+    return Learned(
+        work.turn.turn_id,
+        [_entry(item, work.verified) for item in kept.values() if not item.draft.corroborates],
+        [Corroboration(i.entry_id, i.evidence, i.at) for i in kept.values() if i.draft.corroborates],
+        [short(receipt) for receipt in (*receipts, *work.unreadable)],
+        work.space_id,
+        work.model,
+        work.seen,
+        now,
+    )
+
+
+def _kept(work: Work, position: int, row: int, now: datetime) -> _Kept:
+    draft, evidence = work.drafts[position], all_evidence(work, position)
+    times = {str(message.id): message.created_at or now for message in work.turn.messages}
+    newest = max((quote.message_id for quote in evidence), key=lambda message: times[message], default=None)
+    at = times[newest] if newest else max(times.values(), default=now)
+    vector = None if work.vectors is None else work.vectors[row].astype("<f4", copy=False).tobytes()
+    return _Kept(draft, draft.corroborates or new_id(now), evidence, newest, at, vector)
+
+
+def _entry(kept: _Kept, verified: bool) -> NewEntry:
+    candidate = kept.draft.candidate
+    return NewEntry(
+        kept.entry_id,
+        candidate.content,
+        kept.draft.hash,
+        candidate.source,
+        verified,
+        kept.message_id,
+        kept.at,
+        kept.evidence,
+        kept.vector,
+    )
+
+
+def all_evidence(work: Work, position: int) -> list[Evidence]:
+    """A draft's own evidence and that of its repeats within the turn."""
+    mine = [d for p, d in enumerate(work.drafts) if p == position or (d.same_as == position and not d.receipt)]
+    return list(dict.fromkeys(quote for draft in mine for quote in draft.candidate.evidence))
+
+
+def _receipt(draft: Draft, position: int, entry_ids: dict[int, str]) -> CandidateReceipt:
+    if draft.receipt:
+        return draft.receipt
+    if draft.same_as is not None:
+        return _receipt_of(draft, "corroborated", entry_ids[draft.same_as], "same_turn")
+    if draft.corroborates:
+        return _receipt_of(draft, "corroborated", draft.corroborates, "known")
+    return _receipt_of(draft, "stored", entry_ids[position], "")
+
+
+def _receipt_of(draft: Draft, status: CandidateStatus, entry_id: str, reason: str) -> CandidateReceipt:
+    candidate = draft.candidate
+    return CandidateReceipt(
+        status,
+        candidate.content,
+        candidate.source,
+        reason=reason,
+        quotes=tuple(quote.quote for quote in candidate.evidence),
+        entry_id=entry_id,
+    )
+
+
+def short(receipt: CandidateReceipt) -> CandidateReceipt:
+    """A receipt as the ledger keeps it: masked and not longer than a person reads."""
+    return replace(
+        receipt,
+        content=_excerpt(receipt.content),
+        source=receipt.source[:100],
+        detail=_excerpt(receipt.detail),
+        quotes=tuple(_excerpt(quote) for quote in receipt.quotes[:10]),
+    )
+
+
+def _excerpt(text: str) -> str:
+    masked = mask(text[: 4 * MAX_RECEIPT_CHARACTERS])
+    return masked if len(masked) <= MAX_RECEIPT_CHARACTERS else masked[: MAX_RECEIPT_CHARACTERS - 1] + "…"

@@ -1,0 +1,86 @@
+"""What the extractor is asked about a turn: its texts as JSON, what came before, what is known already.
+
+Only what user and assistant said goes in, never tool output, and secrets are masked. A turn that is too
+long for one request is read in windows, each with the messages before it as context.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from casenotes.learn.prompts import filled
+from casenotes.masking import mask
+from casenotes.recall.render import inert
+from casenotes.tokens import TokenCounter
+from casenotes.types import Message
+
+CONTEXT_MESSAGES = 6
+SPEAKERS = ("user", "assistant")
+TAG_OPENERS = {ord(character): f"\\u{ord(character):04x}" for character in "<\uff1c\ufe64"}
+
+
+def spoken(messages: Sequence[Message]) -> list[Message]:
+    """What user and assistant said."""
+    return [message for message in messages if message.role in SPEAKERS and message.text.strip()]
+
+
+def prompts(
+    messages: Sequence[Message],
+    before: Sequence[Message],
+    known: Sequence[str],
+    max_tokens: int,
+    count_tokens: TokenCounter,
+) -> list[str]:
+    """The requests for one turn; none if nobody said anything."""
+    earlier = [*before, *messages]
+    requests = []
+    for first, end in windows([count_tokens(message.text) for message in messages], max_tokens):
+        context = earlier[: len(before) + first][-CONTEXT_MESSAGES:]
+        requests.append(turn_prompt([_cut(m, max_tokens) for m in messages[first:end]], _short(context), known))
+    return requests
+
+
+def windows(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
+    """Neighbouring messages that together stay within a size; one that is larger stands alone."""
+    first = total = 0
+    for position, size in enumerate(sizes):
+        if position > first and total + size > limit:
+            yield first, position
+            first, total = position, 0
+        total += size
+    if first < len(sizes):
+        yield first, len(sizes)
+
+
+def turn_prompt(messages: Sequence[Message], context: Sequence[Message], known: Sequence[str]) -> str:
+    """One request."""
+    rows = [_row(message) | {"context": True} for message in context] + [_row(m) for m in messages]
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows).translate(TAG_OPENERS)
+    return filled("extract_turn", known=known_memory(known), transcript=f"[\n{lines}\n]")
+
+
+def known_memory(entries: Sequence[str], profile: str = "") -> str:
+    """What is known already, for dedupe and exclusion only; nothing if nothing is."""
+    parts = []
+    if profile.strip():
+        parts.append(f"<user-profile>\n{inert(profile)}\n</user-profile>")
+    if entries:
+        lines = "\n".join(f"- {inert(mask(text))}" for text in entries)
+        parts.append(f"<memory>\n{lines}\n</memory>")
+    return "\n" + filled("known_memory", known="\n".join(parts)) + "\n" if parts else ""
+
+
+def _row(message: Message) -> dict[str, Any]:
+    return {"role": message.role, "text": mask(message.text)}
+
+
+def _cut(message: Message, max_tokens: int) -> Message:
+    """A message no longer than fits; hardly anybody says more in one breath."""
+    limit = max_tokens * 4
+    return message if len(message.text) <= limit else Message(message.role, message.text[:limit])
+
+
+def _short(context: Sequence[Message], characters: int = 4_000) -> list[Message]:
+    return [Message(message.role, message.text[:characters]) for message in context]

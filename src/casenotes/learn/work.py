@@ -1,0 +1,70 @@
+"""What travels along the write path: a finished turn, and the drafts of entries made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from casenotes.learn.candidate import Candidate
+from casenotes.models.embed import Matrix
+from casenotes.types import CandidateReceipt, Message, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTurn:
+    """A turn to learn from: what was said in it, before it, and what its model had been shown."""
+
+    scope: Scope
+    turn_id: str
+    messages: Sequence[Message]
+    before: Sequence[Message]
+    shown: Sequence[str]
+    known: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A candidate on its way; `same_as` is an earlier draft, `corroborates` a stored entry that says it."""
+
+    candidate: Candidate
+    hash: str = ""
+    same_as: int | None = None
+    corroborates: str | None = None
+    receipt: CandidateReceipt | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still become an entry of its own."""
+        return self.receipt is None and self.same_as is None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All drafts of a turn in the order they were proposed."""
+
+    turn: FinishedTurn
+    drafts: tuple[Draft, ...] = ()
+    unreadable: tuple[CandidateReceipt, ...] = ()
+    vectors: Matrix | None = None
+    space_id: int = 0
+    model: str = ""
+    seen: int = 0
+    verified: bool = True
+
+    def changed(self, change: Callable[[Draft], Draft]) -> Work:
+        """With every open draft changed."""
+        return replace(self, drafts=tuple(change(d) if d.is_open else d for d in self.drafts))
+
+    @property
+    def open(self) -> list[int]:
+        """Positions of the drafts that may still become entries."""
+        return [position for position, draft in enumerate(self.drafts) if draft.is_open]
+
+
+def refused(draft: Draft, reason: str, detail: str) -> Draft:
+    """The draft with a receipt that says why it goes no further."""
+    candidate = draft.candidate
+    receipt = CandidateReceipt(
+        "rejected", candidate.content, candidate.source, reason, detail, tuple(candidate.quotes)
+    )
+    return replace(draft, receipt=receipt)

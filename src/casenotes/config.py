@@ -65,8 +65,9 @@ class SearchSettings:
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """How the store is used."""
+    """How the store is used. With `redact_messages`, secrets are masked before messages are saved."""
 
+    redact_messages: bool = False
     max_message_characters: int = 1_000_000
     max_queued_writes: int = 10_000
     busy_timeout_seconds: float = 10.0
@@ -75,6 +76,7 @@ class StorageSettings:
     close_timeout_seconds: float = 10.0
 
     def __post_init__(self) -> None:
+        _switch("redact_messages", self.redact_messages)
         for name in ("max_message_characters", "max_queued_writes", "postgres_pool_size"):
             _at_least(name, getattr(self, name), 1)
         for name in ("busy_timeout_seconds", "connect_timeout_seconds", "close_timeout_seconds"):

@@ -43,9 +43,13 @@ class Events:
         return lambda: self._listeners.remove(listener)
 
     def emit(self, name: str, scope: Scope | None = None, **data: Any) -> None:
-        """Tell all listeners."""
+        """Tell all listeners; listeners may log, so errors are told without secrets."""
         if not self._listeners:
             return
+        if "error" in data:
+            from casenotes.masking import mask
+
+            data["error"] = mask(str(data["error"]))
         event = Event(name, self._clock.now(), scope, data)
         for listener in list(self._listeners):
             try:

@@ -54,6 +54,26 @@ def _digest(message: Message) -> str:
     return hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:8]
 
 
+def redacted(message: Message) -> Message:
+    """The message with secrets masked in its text, its tool calls and their results."""
+    from casenotes.masking import mask
+
+    def masked(value: Any) -> Any:
+        if isinstance(value, str):
+            return mask(value)
+        if isinstance(value, Mapping):
+            return {key: masked(item) for key, item in value.items()}
+        return [masked(item) for item in value] if isinstance(value, list | tuple) else value
+
+    parts = tuple(
+        replace(part, content=mask(part.content))
+        if isinstance(part, ToolResult)
+        else replace(part, arguments=masked(part.arguments))
+        for part in message.parts
+    )
+    return replace(message, text=mask(message.text), parts=parts)
+
+
 def check_message(message: Message, max_characters: int) -> None:
     """Raise InvalidMessage, naming the message and the remedy, if it cannot be stored."""
     name = f"message {message.id!r}" if message.id else "message"

@@ -16,7 +16,7 @@ from casenotes.clock import Clock, SystemClock
 from casenotes.config import Environment, Settings
 from casenotes.errors import InvalidScope, SettingsError, UsageError
 from casenotes.events import Events, Listener
-from casenotes.intake import Input, as_messages, check_message, check_thread, new_id, with_identity
+from casenotes.intake import Input, as_messages, check_message, check_thread, new_id, redacted, with_identity
 from casenotes.recall.recent import without_broken_pairs
 from casenotes.recall.shown import ShownItems
 from casenotes.tokens import TokenCounter, estimate_tokens
@@ -271,6 +271,8 @@ class Memory:
     def _checked(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
         for message in messages:
             check_message(message, self._settings.storage.max_message_characters)
+        if self._settings.storage.redact_messages:
+            messages = [redacted(message) for message in messages]
         return with_identity(messages, prefix, position, self._clock.now())
 
     async def _first_context(

@@ -278,7 +278,7 @@ def test_eval_runs_are_cached_and_compared(cli: Cli) -> None:
     words = ("eval", "retrieval", "--corpus", corpus, "--queries", queries, "--cache", "vectors.db")
     first = cli.json(*words)
     assert first["embedder"] == {"label": "minilm+static:0.6", "texts_embedded": 5}
-    second = cli.json(*words, "--set", "centring=0", "--set", "top_k=3")
+    second = cli.json(*words, "--set", "centring=0", "--set", "bm25_k1=1.4")
     assert second["embedder"]["texts_embedded"] == 0
     assert cli.json(*words, "--no-cache")["embedder"]["texts_embedded"] is None
     for name, run in (("a.json", first), ("b.json", second)):

@@ -17,7 +17,8 @@ SOURCE = Path(casenotes.__file__).parent
 TIERS = (
     {"types", "errors"},
     {"config", "clock"},
-    {"tokens", "events", "intake", "characters", "masking", "tracing"},
+    {"characters", "masking"},
+    {"tokens", "events", "intake", "tracing"},
     {"models", "stores"},
     {"recall"},
     {"learn"},

@@ -37,11 +37,15 @@ class RecallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A layer's answer: rendered text, the items shown in it, and what was left out and why."""
+    """A layer's answer: rendered text, the items shown in it, and what was left out and why.
+
+    `tokens` may say how long the text is by the request's counter; otherwise it is counted.
+    """
 
     text: str = ""
     shown: tuple[Shown, ...] = ()
     left_out: tuple[str, ...] = ()
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

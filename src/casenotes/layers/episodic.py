@@ -70,11 +70,11 @@ class EpisodicLayer:
         if self._settings.inject_messages == "fill":
             counts["message"] = 4 * limit
         found = await self._searcher.search_apart(request.scope, request.query, counts)
-        entries = await self._searcher.read(request.scope, found["entry"]) if found["entry"] else []
+        entries = await self._searcher.read(request.scope, found["entry"], show_quotes=False)
         shown = [hit for hit in entries if not stands_verbatim(hit, request.visible)][:limit]
         quoted = {quote.message_id for hit in shown for quote in hit.evidence}
         fresh = [item for item in found["message"] if item[1] not in quoted][: limit - len(shown)]
-        messages = await self._searcher.read(request.scope, fresh) if fresh else []
+        messages = await self._searcher.read(request.scope, fresh)
         return [*shown, *messages], bool(entries) and not shown
 
     def _fitted(self, hits: Sequence[Hit], request: RecallRequest) -> Recalled:
@@ -82,9 +82,10 @@ class EpisodicLayer:
         kept = list(hits)
         while kept:
             text = self._rendered(kept, request.now)
-            if self._count_tokens(text) <= request.max_tokens:
+            tokens = self._count_tokens(text)
+            if tokens <= request.max_tokens:
                 left_out = (f"{len(hits) - len(kept)} hits over the token budget",) if kept != hits else ()
-                return Recalled(text, tuple(Shown(hit.kind, hit.id) for hit in kept), left_out)
+                return Recalled(text, tuple(Shown(hit.kind, hit.id) for hit in kept), left_out, tokens)
             kept.pop()
         return Recalled(left_out=(f"no hit fits into {request.max_tokens} tokens",))
 

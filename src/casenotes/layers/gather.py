@@ -34,7 +34,7 @@ async def gather(
     asked.sort(key=lambda layer: layer.slot)
     answers = await asyncio.gather(*(_ask(layer, request, deadline_seconds, events) for layer in asked))
     blocks = tuple(
-        Block(layer.name, answer.text, count_tokens(answer.text))
+        Block(layer.name, answer.text, count_tokens(answer.text) if answer.tokens is None else answer.tokens)
         for layer, (answer, _) in zip(asked, answers, strict=True)
         if answer.text
     )

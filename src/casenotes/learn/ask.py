@@ -43,7 +43,11 @@ class Asker:
         await self._check_budget(scope)
         request = ChatRequest(task, system, prompt, schema, self._max_output_tokens)
         with span(f"chat {self._model.label}", "chat", scope, model=self._model.label, task=task) as about:
-            reply = await self._model.ask(request)
+            try:
+                reply = await self._model.ask(request)
+            except Exception:
+                await self._count(scope, task, Usage())  # a call that fails is a call
+                raise
             about("gen_ai.usage.input_tokens", reply.usage.input_tokens)
             about("gen_ai.usage.output_tokens", reply.usage.output_tokens)
         await self._count(scope, task, reply.usage)

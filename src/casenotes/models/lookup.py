@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from casenotes.errors import MissingExtra, SettingsError
+from casenotes.errors import CasenotesError, MissingExtra, SettingsError
 
 
 def with_colon(name: str) -> str:
@@ -27,7 +27,9 @@ def looking_up(what: str, name: str) -> Iterator[None]:
         ) from None
     except ImportError as error:
         raise _needs_more(what, name, provider, error) from None
-    except (RuntimeError, ValueError) as error:  # unknown provider, or no key in the environment
+    except CasenotesError:
+        raise
+    except Exception as error:  # unknown provider, or no key: every client library has errors of its own
         reason = str(error).partition(" To try Pydantic AI")[0]
         raise SettingsError(f"{what} {name!r} cannot be used: {reason}") from None
 

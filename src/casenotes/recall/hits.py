@@ -12,11 +12,16 @@ from casenotes.stores.base import Store
 from casenotes.types import Entry, Evidence, Hit, Message, Scope
 
 
-async def read_hits(store: Store, scope: Scope, found: Sequence[Found]) -> list[Hit]:
-    """The hits in order; what was removed in the meantime is left out."""
+async def read_hits(
+    store: Store, scope: Scope, found: Sequence[Found], *, show_quotes: bool = True
+) -> list[Hit]:
+    """The hits in order; what was removed in the meantime is left out.
+
+    Quotes that are not shown are left empty, which saves reading the messages they stand in.
+    """
     wanted = {kind: [item_id for of, item_id, _ in found if of == kind] for kind in ("entry", "message")}
     entries = await store.entries.get(scope, wanted["entry"]) if wanted["entry"] else {}
-    quoted = [quote.message_id for entry in entries.values() for quote in entry.evidence]
+    quoted = [quote.message_id for entry in entries.values() for quote in entry.evidence if show_quotes]
     ids = list(dict.fromkeys([*wanted["message"], *quoted]))
     messages = await store.messages(scope, ids) if ids else {}
     hits = [_hit(kind, item_id, ranked, entries, messages) for kind, item_id, ranked in found]
@@ -48,7 +53,7 @@ def _entry_hit(entry: Entry, ranked: Ranked, messages: Mapping[str, Message]) ->
 def _shown_quote(quote: Evidence, messages: Mapping[str, Message]) -> Evidence:
     """A quote as it may be shown; what is a secret can only be seen in the whole message."""
     message = messages.get(quote.message_id)
-    shown = _masked_slice(message.text, quote.start, quote.end) if message else mask(quote.quote)
+    shown = _masked_slice(message.text, quote.start, quote.end) if message else ""
     return quote if shown == quote.quote else replace(quote, quote=shown)
 
 

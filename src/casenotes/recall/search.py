@@ -78,13 +78,13 @@ class Searcher:
         text = _checked_query(scope, query[:MAX_QUERY_CHARACTERS])
         if not text.strip():
             return {"entry": [], "message": []}
-        index, vector = await self._index_and_query(scope, text)
+        index, vector = await self._index_and_query(scope, text, without_thread=scope.thread_id)
         now, thread = self._clock.now().timestamp(), scope.thread_id or ""
         return await self._run(index, partial(index.search_apart, text, vector, counts, now, thread))
 
-    async def read(self, scope: Scope, found: Sequence[Found]) -> list[Hit]:
+    async def read(self, scope: Scope, found: Sequence[Found], *, show_quotes: bool = True) -> list[Hit]:
         """What was found, as hits."""
-        return await read_hits(self._store, scope, found)
+        return await read_hits(self._store, scope, found, show_quotes=show_quotes) if found else []
 
     async def nearest_entries(
         self, scope: Scope, vectors: Matrix, least: float, limit: int
@@ -99,13 +99,15 @@ class Searcher:
             return work()
         return await asyncio.to_thread(work)
 
-    async def _index_and_query(self, scope: Scope, text: str) -> tuple[ScopeIndex, Floats | None]:
+    async def _index_and_query(
+        self, scope: Scope, text: str, *, without_thread: str | None = None
+    ) -> tuple[ScopeIndex, Floats | None]:
         """A fresh index and the query's vector in the same space, should the store be switched meanwhile."""
         until = asyncio.get_running_loop().time() + self._settings.deadline_seconds
         while True:
             space = self._space.current
             vector = await self._query_vector(scope, text, space, until)
-            index = await self._fresh_index(scope, until)
+            index = await self._fresh_index(scope, until, without_thread)
             if index.space_id == space.record.id:
                 return index, vector
 
@@ -143,9 +145,12 @@ class Searcher:
             self._events.emit("embedding.failed", scope, error=f"{type(error).__name__}: {error}")
             return None
 
-    async def _fresh_index(self, scope: Scope, until: float) -> ScopeIndex:
-        """The index with all that is known; what is being embedded is waited for, within the deadline."""
-        await self._filler.settle_until(scope, until)
+    async def _fresh_index(self, scope: Scope, until: float, without_thread: str | None = None) -> ScopeIndex:
+        """The index with all that is known; what is being embedded is waited for, within the deadline.
+
+        Not so messages of a thread that are not to be found anyway.
+        """
+        await self._filler.settle_until(scope, until, without_thread)
         index = self.cache.get(scope)
         if index is None or scope.owner in self._refreshing:
             index = await self._index_at(scope, await self._store.freshness(scope))

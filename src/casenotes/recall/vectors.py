@@ -83,9 +83,13 @@ class VectorFiller:
         _done, pending = await asyncio.wait(tasks, timeout=timeout)
         return not pending
 
-    async def settle_until(self, scope: Scope, until: float) -> None:
+    async def settle_until(self, scope: Scope, until: float, without_thread: str | None = None) -> None:
         """Wait for what was said last to be embedded, at most until a time of the loop's clock."""
-        tasks = [task for task, of in self._tasks.items() if of.owner == scope.owner]
+        tasks = [
+            task
+            for task, of in self._tasks.items()
+            if of.owner == scope.owner and (without_thread is None or of.thread_id != without_thread)
+        ]
         left = until - asyncio.get_running_loop().time()
         if tasks and left > 0:
             await asyncio.wait(tasks, timeout=left)

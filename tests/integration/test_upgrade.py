@@ -1,0 +1,71 @@
+"""A store of the first schema is brought up to date with all it holds, also after a crash in between."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import psycopg
+from conversation import LATER, MIRA, SAID, SKEW, entry, opened, proposes, turn
+
+from casenotes.stores.rows import migrations
+from casenotes.stores.sqlite.connect import APPLICATION_ID
+
+
+def first_schema(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path)
+    _number, _name, script = next(iter(migrations("casenotes.stores.sqlite")))
+    connection.executescript(script)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute("PRAGMA user_version = 1")
+    connection.executescript(
+        """
+        INSERT INTO scopes VALUES ('support', 'mira', 1, 0);
+        INSERT INTO threads VALUES ('support', 'mira', 'monday', NULL, NULL, 1, 1, 1000000, 1000000);
+        INSERT INTO messages VALUES ('support', 'mira', 'm1', 'monday', 1, 'user',
+                                     'the webhook failed with 401', NULL, NULL, 1000000, 1);
+        INSERT INTO turns VALUES ('support', 'mira', 'monday', 't1', 'success', 1000000, 1000000);
+        """
+    )
+    connection.commit()
+    return connection
+
+
+async def test_sqlite(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    first_schema(path).close()
+    async with opened(f"sqlite:///{path}", proposes(entry(SKEW, SAID))) as memory:
+        assert [message.id for message in await memory.history(MIRA)] == ["m1"]
+        assert (await memory.stats()).queued_turns == 0, "old turns are not learned from unasked"
+        receipt = await turn(memory, LATER, SAID)
+        assert receipt.candidates[0].status == "stored"
+        assert all(finding.status != "failed" for finding in await memory.check())
+
+
+async def test_a_migration_that_was_cut_off_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    """The half of the script that ran is undone, and the next opening does all of it."""
+    path = tmp_path / "old.db"
+    connection = first_schema(path)
+    connection.isolation_level = None
+    script = list(migrations("casenotes.stores.sqlite"))[1][2]
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in script.split(";")[:5]:
+        connection.execute(statement)
+    connection.close()
+    async with opened(f"sqlite:///{path}") as memory:
+        assert [message.id for message in await memory.history(MIRA)] == ["m1"]
+
+
+async def test_postgres(postgres_url: str) -> None:
+    async with opened(postgres_url) as memory:
+        await turn(memory, MIRA, "the webhook failed with 401")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        for table in ("entries", "evidence", "receipts", "shown", "leases", "model_usage"):
+            connection.execute(f"DROP TABLE casenotes.{table}")
+        for column in ("first_seq", "learning", "attempts", "due_at", "error"):
+            connection.execute(f"ALTER TABLE casenotes.turns DROP COLUMN {column}")
+        connection.execute("ALTER TABLE casenotes.messages DROP COLUMN turn_id")
+        connection.execute("DELETE FROM casenotes.migrations WHERE number = 2")
+    async with opened(postgres_url, proposes(entry(SKEW, SAID))) as memory:
+        assert len(await memory.history(MIRA)) == 2
+        assert (await turn(memory, LATER, SAID)).candidates[0].status == "stored"

@@ -408,8 +408,10 @@ class Memory:
         return await self._store.entries.ledger(scope, status, min(limit, MAX_LIMIT))
 
     async def entries(self, scope: Scope, ids: Sequence[str]) -> dict[str, Entry]:
-        """Entries of a scope by id, with their evidence."""
-        return await self._store.entries.get(scope, ids)
+        """Entries of a scope by id, with their evidence; secrets in quotes are masked."""
+        from casenotes.recall.hits import read_entries
+
+        return await read_entries(self._store, scope, ids)
 
     async def usage(self, scope: Scope, day: date | None = None) -> list[DayUsage]:
         """What models were asked on behalf of a scope on a day (default: today, UTC), by task."""

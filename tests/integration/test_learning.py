@@ -195,6 +195,16 @@ class TestTranscript:
         assert [len([row for row in part if not row.get("context")]) for part in rows] == [1, 1, 1, 1]
         assert [len([row for row in part if row.get("context")]) for part in rows] == [0, 1, 2, 3]
 
+    async def test_an_endless_turn_is_asked_about_a_bounded_number_of_times(self, sqlite_url: str) -> None:
+        model = proposes()
+        async with opened(sqlite_url, model, config=settings(max_transcript_tokens=20)) as memory:
+            under_way = await memory.begin(MIRA, "start")
+            said = [Message("assistant", f"part {n} " * 10) for n in range(30)]
+            receipt = await memory.complete(under_way, said, sync=True)
+            assert statuses(receipt) == [("rejected", "too_long")]
+        assert len(model.requests) == 20
+        assert "part 29" in model.requests[-1].prompt
+
 
 class TestEcho:
     async def learned(self, memory: Memory) -> None:
@@ -398,6 +408,20 @@ class TestPipeline:
             assert statuses(await turn(memory, MIRA, SAID)) == [("stored", ""), ("corroborated", "same_turn")]
             (stored,) = await entries(memory)
             assert len(stored.evidence) == 2
+
+    async def test_r46_09_a_repeat_of_a_repeat_joins_the_first(self, store_url: str) -> None:
+        similar = "So the webhook failed because the clock of the host was slow"
+        model = proposes(
+            entry("The webhook failed because the clock of the host was slow", SAID),
+            entry(similar, "pay-2 was 90 seconds slow"),
+            entry(f" {similar} ", "so the webhook failed with 401"),
+        )
+        async with opened(store_url, model) as memory:
+            receipt = await turn(memory, MIRA, SAID)
+            assert statuses(receipt) == [("stored", ""), *[("corroborated", "same_turn")] * 2]
+            assert len({candidate.entry_id for candidate in receipt}) == 1
+            (stored,) = await entries(memory)
+            assert len(stored.evidence) == 3
 
     async def test_r46_10_a_near_duplicate_corroborates_the_stored_entry(self, store_url: str) -> None:
         again = "Once more: the clock of pay-2 was slow, so the webhook failed with 401."
@@ -603,7 +627,8 @@ class TestReceipts:
             assert key not in stored.content
             message = (await memory.history(MIRA))[0]
             assert message.text == said, "the log keeps what was said"
-            (quote,) = stored.evidence
+            assert key not in stored.evidence[0].quote
+            (quote,) = (await memory._store.entries.get(MIRA, [stored.id]))[stored.id].evidence
             assert message.text[quote.start : quote.end] == quote.quote == said
             for hit in await memory.recall(LATER, "deploy failed token expired"):
                 assert key not in hit.content

@@ -405,3 +405,8 @@ def test_large_hostile_texts_take_no_time() -> None:
         unsupported("pay-2, 7 and http://b", [text])
         unsupported(text[:5_000], ["pay-2"])
         negations(text)
+
+
+def test_r45_17_a_digit_run_of_a_version_supports_its_number() -> None:
+    assert unsupported("Python 3 was used", ["it runs on Python 3.11"]) == ()
+    assert unsupported("Python 31 was used", ["it runs on Python 3.11"]) == ("31",)

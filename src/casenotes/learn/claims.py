@@ -111,9 +111,10 @@ class _Known:
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        """Numbers, also those whose groups stand apart by a plain space."""
+        """Numbers, also those whose groups stand apart by a plain space, and the digits around a point."""
         spaced = (match.group().replace(" ", "") for match in _SPACED.finditer(self._written))
-        return numbers(self._written) | numbers(" ".join(spaced))
+        found = numbers(self._written) | numbers(" ".join(spaced))
+        return found.union(*(number.split(".") for number in found))
 
     @cached_property
     def _quantities(self) -> frozenset[str]:

@@ -11,6 +11,9 @@ from casenotes.models.chat import ChatReply
 from casenotes.models.parse import parse_object
 from casenotes.types import CandidateReceipt
 
+MAX_CONTENT = 20_000
+MAX_LABEL = 100
+MAX_QUOTES = 20
 MAX_CANDIDATES = 100
 """More than this from one turn is a model gone wrong; the rest is refused without a receipt for each."""
 
@@ -82,12 +85,15 @@ def _candidate(item: object) -> Candidate | CandidateReceipt:
     if not isinstance(source, str | None):
         return malformed(item, f"source is {type(source).__name__}, not text")
     if not _are_texts(quotes):
-        return malformed(item, "evidence is neither text nor a list of texts")
-    return Candidate(_storable(content), _storable(source or ""), tuple(map(_storable, quotes)))
+        return malformed(item, f"evidence is neither text nor a list of at most {MAX_QUOTES} texts")
+    content, source = _storable(content)[:MAX_CONTENT], _storable(source or "")[:MAX_LABEL]
+    return Candidate(content, source, tuple(map(_storable, quotes)))
 
 
 def _are_texts(quotes: object) -> bool:
-    return isinstance(quotes, Sequence) and all(isinstance(quote, str) for quote in quotes)
+    if not isinstance(quotes, Sequence) or len(quotes) > MAX_QUOTES:
+        return False
+    return all(isinstance(quote, str) for quote in quotes)
 
 
 def _storable(text: str) -> str:

@@ -7,6 +7,7 @@ what is a duplicate must be decided in view of all there is.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass, replace
 
@@ -36,6 +37,8 @@ from casenotes.types import CandidateReceipt, Message, Scope
 
 NEIGHBOURS = 8
 MAX_ROUNDS = 10
+MAX_REQUESTS = 20
+"""A turn that goes on for hours is asked about no more often; its newest part counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,9 @@ async def extract(work: Work, tools: Tools) -> Work:
     drafts: list[Draft] = []
     unreadable: list[CandidateReceipt] = []
     system = tools.settings.extraction_prompt or prompt("extract")
-    for request in prompts(said, work.turn.before, work.turn.known, limit, tools.count_tokens):
+    requests = prompts(said, work.turn.before, work.turn.known, limit, tools.count_tokens)
+    unreadable += _not_looked_at(len(requests) - MAX_REQUESTS)
+    for request in requests[-MAX_REQUESTS:]:
         reply = await tools.asker.ask(work.turn.scope, "extract", system, request, SCHEMA)
         proposed = await read_reply(reply)
         drafts += [Draft(replace(c, content=mask(c.content))) for c in proposed.candidates]
@@ -103,8 +108,20 @@ async def extract(work: Work, tools: Tools) -> Work:
     return replace(work, drafts=tuple(drafts), unreadable=tuple(unreadable))
 
 
+def _not_looked_at(windows: int) -> list[CandidateReceipt]:
+    detail = (
+        f"of a very long turn only the last {MAX_REQUESTS} windows were looked at, not the {windows} before"
+    )
+    return [CandidateReceipt("rejected", "", reason="too_long", detail=detail)] if windows > 0 else []
+
+
 async def check_evidence(work: Work, tools: Tools) -> Work:
     """Refuse what nobody said; where the check is switched off, keep the quotes that are there."""
+    return await asyncio.to_thread(judged, work)
+
+
+def judged(work: Work) -> Work:
+    """The work after the check; long turns take a while, in which the host's loop goes on."""
     turn = [passage(message) for message in work.turn.messages]
     before = [passage(message) for message in work.turn.before]
     echoes = EchoGuard([mask(text) for text in work.turn.shown])
@@ -149,7 +166,7 @@ async def cap(work: Work, tools: Tools) -> Work:
     surplus = set(work.open[limit:])
     drafts = [
         refused(draft, "over_cap", f"more than {limit} entries in one turn")
-        if position in surplus or draft.same_as in surplus
+        if work.root(position) in surplus and not draft.receipt
         else draft
         for position, draft in enumerate(work.drafts)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -31,7 +31,7 @@ def to_be_saved(work: Work, now: datetime) -> Learned:
     """Entries, corroborations and receipts of a turn as one value."""
     kept = {position: _kept(work, position, row, now) for row, position in enumerate(work.open)}
     ids = {position: item.entry_id for position, item in kept.items()}
-    receipts = [_receipt(draft, position, ids) for position, draft in enumerate(work.drafts)]
+    receipts = [_receipt(work, position, ids) for position in range(len(work.drafts))]
     return Learned(
         work.turn.turn_id,
         [_entry(item, work.verified) for item in kept.values() if not item.draft.corroborates],
@@ -70,15 +70,16 @@ def _entry(kept: _Kept, verified: bool) -> NewEntry:
 
 def all_evidence(work: Work, position: int) -> list[Evidence]:
     """A draft's own evidence and that of its repeats within the turn."""
-    mine = [d for p, d in enumerate(work.drafts) if p == position or (d.same_as == position and not d.receipt)]
-    return list(dict.fromkeys(quote for draft in mine for quote in draft.candidate.evidence))
+    same = [d for p, d in enumerate(work.drafts) if not d.receipt and work.root(p) == position]
+    return list(dict.fromkeys(quote for draft in same for quote in draft.candidate.evidence))
 
 
-def _receipt(draft: Draft, position: int, entry_ids: dict[int, str]) -> CandidateReceipt:
+def _receipt(work: Work, position: int, entry_ids: Mapping[int, str]) -> CandidateReceipt:
+    draft = work.drafts[position]
     if draft.receipt:
         return draft.receipt
     if draft.same_as is not None:
-        return _receipt_of(draft, "corroborated", entry_ids[draft.same_as], "same_turn")
+        return _receipt_of(draft, "corroborated", entry_ids[work.root(position)], "same_turn")
     if draft.corroborates:
         return _receipt_of(draft, "corroborated", draft.corroborates, "known")
     return _receipt_of(draft, "stored", entry_ids[position], "")

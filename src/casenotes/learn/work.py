@@ -55,6 +55,12 @@ class Work:
         """With every open draft changed."""
         return replace(self, drafts=tuple(change(d) if d.is_open else d for d in self.drafts))
 
+    def root(self, position: int) -> int:
+        """The draft that a repeat, or a repeat of a repeat, says the same as."""
+        while (same := self.drafts[position].same_as) is not None:
+            position = same
+        return position
+
     @property
     def open(self) -> list[int]:
         """Positions of the drafts that may still become entries."""

@@ -28,6 +28,17 @@ async def read_hits(
     return [hit for hit in hits if hit is not None]
 
 
+async def read_entries(store: Store, scope: Scope, ids: Sequence[str]) -> dict[str, Entry]:
+    """Entries with their quotes as they may be shown."""
+    entries = await store.entries.get(scope, ids)
+    quoted = {quote.message_id for entry in entries.values() for quote in entry.evidence}
+    messages = await store.messages(scope, list(quoted)) if quoted else {}
+    return {
+        entry.id: replace(entry, evidence=tuple(_shown_quote(quote, messages) for quote in entry.evidence))
+        for entry in entries.values()
+    }
+
+
 def _hit(
     kind: str, item_id: str, ranked: Ranked, entries: Mapping[str, Entry], messages: Mapping[str, Message]
 ) -> Hit | None:

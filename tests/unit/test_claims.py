@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from casenotes.learn.claims import differ, identifiers, numbers, unsupported
-from casenotes.learn.negation import negations
+from casenotes.learn.negation import _each_word_once, negations
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_r45_21_these_are_identifiers(token: str) -> None:
 @pytest.mark.parametrize(
     "token",
     [
-        *"word Word read-only Follow-Up well-known E-Mail-Adresse I'm don't O'Brien".split(),
+        *"word Word Xylophone read-only Follow-Up well-known E-Mail-Adresse I'm don't O'Brien".split(),
         *"5 -5 5% $5 5€ #5 5. (5) 1,000 3.14 1,2,3 ½ ٣ e.g. i.e. a.m. p.m. and/or z.B. OK n/a".split(),
         *". / : @ = _ -- ... -> == :) _word_ *word* **word** `word`".split(),
         *"\u4f60\u597d サーバー สวัสดี नमस्ते".split(),
@@ -86,11 +86,17 @@ def test_r45_21_what_surrounds_an_identifier_is_no_part_of_it(text: str) -> None
         ("see https://x.com/a.", "https://x.com/a"),
         ("(https://x.com/a)", "https://x.com/a"),
         ("(https://x.com/a_(b)).", "https://x.com/a_(b)"),
+        ("https://x.com/(bb)", "https://x.com/(bb)"),
+        ("(https://x.com/a.)", "https://x.com/a"),
+        ("(see https://x.com/a).)", "https://x.com/a"),
         ("[it](https://x.com/a), so", "https://x.com/a"),
         ("{[https://x.com/a]}!", "https://x.com/a"),
         ("<https://x.com/a>", "https://x.com/a"),
         ("HTTPS://X.com/A?x=1,2;y", "HTTPS://X.com/A?x=1,2;y"),
         ("見るhttps://x.com/a。", "https://x.com/a"),
+        ("-https://x.com/a", "https://x.com/a"),
+        ("at http://[::1]:80/a", "http://[::1]:80/a"),
+        ("at file:///etc/a", "file:///etc/a"),
     ],
 )
 def test_r45_21_a_url_is_one_identifier(text: str, url: str) -> None:
@@ -174,6 +180,8 @@ def test_r45_17_a_part_of_a_number_supports_nothing(content: str, source: str) -
         ("/etc/nginx", "/etc/nginx/nginx.conf"),
         ("https://x.com/a", "see (HTTPS://x.com/a/)."),
         ("https://x.com/a/", "https://x.com/a"),
+        ("x_", "x_https://x.com"),
+        ("http://_x_/a", "at http://_x_/a"),
         ("the API", "our API-Key"),
         ("the APIs", "an API"),
         ("the API", "the api's"),
@@ -225,6 +233,11 @@ def test_r45_20_a_part_of_a_longer_identifier_does_not_support(content: str, sou
 def test_r45_19_all_missing_values_are_named_once_identifiers_first() -> None:
     content = "12 of pay-2, PAY-3 and pay-2 see https://x.com and 7 of 12"
     assert unsupported(content, ["7"]) == ("https://x.com", "pay-2", "PAY-3", "12")
+
+
+def test_r45_19_values_before_and_after_others_are_found() -> None:
+    assert unsupported("9 of pay-2 and pay-3 or 8", ["pay-2 pay-3"]) == ("9", "8")
+    assert identifiers("at https://x.com and pay-2 or pay-3") == {"https://x.com", "pay-2", "pay-3"}
 
 
 def test_r45_19_at_most_twenty_are_named() -> None:
@@ -331,8 +344,21 @@ def test_r45_23_each_negation_counts() -> None:
     assert negations("non c'è") == 1
     assert negations("ne a b c d plus") == 0
     assert negations("ne a b c plus") == 1
+    assert negations("il ne plus") == 1
+    assert negations("plus ne vient") == 0
     assert negations("failed to start and fails to stop") == 2
     assert negations("不能，也没有") == 2
+
+
+def test_r45_23_a_word_of_two_languages_counts_once() -> None:
+    languages: dict[str, dict[str, object]] = {
+        "a": {"words": ["x", "y"]},
+        "b": {"words": ["z"]},
+        "c": {"parts": ["p"]},
+        "d": {"words": ["y", "z", "w"]},
+    }
+    words = {name: lists["words"] for name, lists in _each_word_once(languages).items()}
+    assert words == {"a": {"x", "y"}, "b": {"z"}, "c": set(), "d": {"w"}}
 
 
 def test_the_word_lists_are_lower_case_and_have_known_fields() -> None:

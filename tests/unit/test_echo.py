@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casenotes.learn.echo import EchoGuard
+from casenotes.learn.echo import EchoGuard, _hashes
 
 SHOWN = "Webhooks fail with 401 as the clock of pay-2 is seven minutes late"
 
@@ -44,6 +44,7 @@ def test_r44_08_forty_characters_are_an_echo() -> None:
 def test_r44_09_case_and_quotation_marks_do_not_matter() -> None:
     guard = EchoGuard(["the USER\u2019s key \u2013 straße \xab1\xbb is late again"])
     assert guard.is_echo('The user\'s Key - STRASSE "1" is late again')
+    assert EchoGuard(["\ud800" * 40]).is_echo("\ud800" * 40)
     assert EchoGuard(["\u201c" + "A" * 39]).is_echo('"' + "a" * 39)
 
 
@@ -81,6 +82,15 @@ def test_r44_07_words_as_by_comparing_all(shown: list[list[str]], quote: list[st
     runs = [tuple(text[i : i + 8]) for text in shown for i in range(len(text) - 7)]
     expected = any(tuple(quote[i : i + 8]) in runs for i in range(len(quote) - 7))
     assert EchoGuard([" ".join(text) for text in shown]).is_echo(" ".join(quote)) == expected
+
+
+def test_runs_are_told_apart_by_their_hashes() -> None:
+    for units in ("abcdab", list("abcdab")):
+        hashes = _hashes(units, 2)
+        assert hashes.dtype == "uint64"
+        assert hashes[0] == hashes[4]
+        assert len(set(hashes.tolist())) == 4
+        assert _hashes(units[:1], 2).tolist() == _hashes(units[:0], 3).tolist() == []
 
 
 def test_many_large_texts_are_bounded() -> None:

@@ -24,6 +24,7 @@ def test_r46_03_content_is_cut_at_a_word_if_one_ends_near() -> None:
     assert cut("one two three", 3) == "one"
     assert cut("one two three", 2) == "on"
     assert cut("one two three", 0) == "o"
+    assert cut("a bcd", 3) == "a"
     assert cut("x" * 50 + " " + "y" * 50, 90) == "x" * 50
     assert cut("x" * 50 + " " + "y" * 50, 91) == "x" * 50 + " " + "y" * 40
     assert cut("漢" * 50, 20) == "漢" * 20

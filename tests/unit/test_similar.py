@@ -46,19 +46,6 @@ def test_of_equally_alike_ones_the_first_is_joined() -> None:
     assert same_turn([[1, 0], [0, 1], [1, 1]], ["a", "b", "c"], 0.7) == [None, None, 0]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        pytest.param("7 retries", "8 retries", id="r46_11"),
-        pytest.param("on pay-a1", "on pay-b1", id="r46_12"),
-        pytest.param("it works", "it does not work", id="r46_13"),
-    ],
-)
-def test_a_possible_correction_is_kept(one: str, other: str) -> None:
-    assert same_turn(at(0, 0), [one, other], 0.86) == [None, None]
-    assert decide(one, [("e", other, 1.0)], 0.86) is None
-
-
 def test_r46_11_different_numbers_keep_both() -> None:
     assert same_turn(at(0, 0), ["retries: 7", "retries: 8"], 0.86) == [None, None]
     assert decide("retries: 7", [("e", "retries: 8", 1.0)], 0.86) is None

@@ -43,7 +43,8 @@ _WIDE_MARKS = "\u3001-\u3004\u3008-\u3020\uff01-\uff0f\uff1a-\uff20"
 _OUTSIDE = rf"{BLANK}{_UNSPACED}{_WIDE_MARKS}<>\"'`"
 _TOKEN = re.compile(rf"(?:[^{_OUTSIDE}()\[\]{{}};|*!?\u2026,]|(?<=\d),(?=\d))+")
 _CORE = re.compile(r"[\w@/](?:.*\w)?", re.DOTALL)
-_URL = re.compile(rf"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*+://[^{_OUTSIDE}]+", re.IGNORECASE)
+_SCHEME = r"(?<![a-z0-9])[a-z][a-z0-9+.-]{0,30}+://[\[/:]{0,4}"
+_URL = re.compile(rf"{_SCHEME}[a-z0-9][^{_OUTSIDE}]*", re.IGNORECASE)
 _SCRIPT = re.compile(f"[{_UNSPACED}]+")
 _SENTENCE = ".,;:!?*_|"
 _OPENED_BY = {")": "(", "]": "[", "}": "{"}
@@ -126,7 +127,7 @@ class _Known:
 
     def has_identifier(self, identifier: str) -> bool:
         wanted = identifier.casefold()
-        if "://" in wanted:
+        if _URL.fullmatch(wanted):
             return _url_key(wanted) in self._urls
         if (match := _QUANTITY.fullmatch(wanted)) and _quantity(match) in self._quantities:
             return True

@@ -7,7 +7,8 @@ stay small when thousands of texts were shown, and every hit is looked up in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 WORDS = 8
 CHARACTERS = 40
 BASE = 0x9E3779B97F4A7C15
+_CORE = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)
 BETWEEN = "\x00"  # never part of a mapped text
 
 
@@ -33,62 +35,67 @@ class EchoGuard:
         """Whether the quote shares 8 consecutive words or 40 characters with a text shown."""
         folded = _folded(quote)
         return bool(self._shown) and (
-            self._characters.shares_a_run(folded) or self._words.shares_a_run(_spaced_words(folded))
+            self._characters.has_run_of(folded) or self._words.has_run_of(_words(folded))
         )
 
     @cached_property
     def _characters(self) -> _Runs:
-        return _Runs(self._shown, CHARACTERS, list, "")
+        return _Runs(self._shown, CHARACTERS, "")
 
     @cached_property
     def _words(self) -> _Runs:
-        return _Runs([_spaced_words(text) for text in self._shown], WORDS, str.split, " ")
+        return _Runs([_words(text) for text in self._shown], WORDS, " ")
 
 
 class _Runs:
-    """All runs of `length` units in some texts, as sorted hashes."""
+    """All runs of `length` characters or words in some texts, as sorted hashes."""
 
-    def __init__(
-        self, texts: Sequence[str], length: int, units: Callable[[str], list[str]], joint: str
-    ) -> None:
+    def __init__(self, texts: Sequence[Sequence[str]], length: int, blank: str) -> None:
         import numpy as np
 
-        self._length, self._units, self._joint = length, units, joint
-        self._text = BETWEEN.join(texts)
-        self._hashes = np.unique(np.concatenate([_hashes(units(text), length) for text in texts]))
+        self._length, self._blank = length, blank
+        self._text = BETWEEN.join(map(self._joined, texts))
+        self._hashes = np.sort(np.concatenate([_hashes(text, length) for text in texts]))
 
-    def shares_a_run(self, text: str) -> bool:
+    def has_run_of(self, units: Sequence[str]) -> bool:
+        """Whether one of the runs of a text is known."""
         import numpy as np
 
-        units = self._units(text)
-        known = np.isin(_hashes(units, self._length), self._hashes)
-        return any(self._has(units[i : i + self._length]) for i in np.flatnonzero(known).tolist())
+        wanted = _hashes(units, self._length)
+        known = np.searchsorted(self._hashes, wanted, "right") > np.searchsorted(self._hashes, wanted)
+        runs = (units[i : i + self._length] for i in np.flatnonzero(known).tolist())
+        return any(self._joined(run) in self._text for run in runs)
 
-    def _has(self, run: Sequence[str]) -> bool:
-        return f"{self._joint}{self._joint.join(run)}{self._joint}" in self._text
+    def _joined(self, units: Sequence[str]) -> str:
+        return f"{self._blank}{self._blank.join(units)}{self._blank}"
 
 
 def _folded(text: str) -> str:
     return map_text(text).casefold()
 
 
-def _spaced_words(text: str) -> str:
-    """The words without punctuation around them, each between blanks."""
-    words = (word.strip(_punctuation(word)) for word in text.split())
-    return f" {' '.join(word for word in words if word)} "
-
-
-def _punctuation(word: str) -> str:
-    return "" if word.isalnum() else "".join({character for character in word if not character.isalnum()})
+def _words(text: str) -> list[str]:
+    """The words without punctuation around them."""
+    return [match.group() for match in map(_CORE.search, text.split()) if match]
 
 
 def _hashes(units: Sequence[str], length: int) -> NDArray[np.uint64]:
     """One number per run of units; equal runs give equal numbers wherever they stand."""
     import numpy as np
 
-    count = len(units) - length + 1
-    sums = np.zeros(max(count, 0), dtype=np.uint64)
-    codes = np.fromiter((hash(unit) & 0xFFFFFFFFFFFFFFFF for unit in units), dtype=np.uint64, count=len(units))
-    for offset in range(length if count > 0 else 0):
-        sums = sums * np.uint64(BASE) + codes[offset : offset + count]
+    codes = _codes(units)
+    count = max(0, len(codes) - length + 1)
+    sums = np.zeros(count, dtype=np.uint64)
+    if count:
+        for offset in range(length):
+            sums = sums * np.uint64(BASE) + codes[offset : offset + count]
     return sums
+
+
+def _codes(units: Sequence[str]) -> NDArray[np.uint64]:
+    """One number per character of a string or per word of a list."""
+    import numpy as np
+
+    if isinstance(units, str):
+        return np.frombuffer(units.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
+    return np.fromiter((hash(unit) & 0xFFFFFFFFFFFFFFFF for unit in units), dtype=np.uint64)

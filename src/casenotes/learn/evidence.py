@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from casenotes.learn.candidate import Candidate, SourceLabel
+from casenotes.learn.candidate import Candidate
 from casenotes.learn.claims import unsupported
 from casenotes.learn.echo import EchoGuard
 from casenotes.learn.quotes import MappedText, is_too_short, map_text
@@ -29,7 +29,7 @@ Reason = Literal[
     "unsupported",  # values in the text that nobody named
 ]
 SPEAKERS: tuple[Role, ...] = ("user", "assistant")
-ALLOWED_ROLES: Mapping[SourceLabel, tuple[Role, ...]] = {
+ALLOWED_ROLES: Mapping[str, tuple[Role, ...]] = {
     "user_assertion": ("user",),
     "user_accepted_assistant_proposal": ("user",),
     "verified_assistant_finding": ("user", "assistant"),
@@ -58,7 +58,7 @@ def judge(
     candidate: Candidate, turn: Sequence[Passage], context: Sequence[Passage], echoes: EchoGuard
 ) -> Verdict:
     """Find every quote of a candidate and check its values; the first fault refuses it."""
-    roles = _allowed_roles(candidate.source)
+    roles = ALLOWED_ROLES.get(candidate.source)
     if not roles:
         return _refused("source_invalid", candidate.source)
     if not candidate.quotes or not all(map_text(quote).strip() for quote in candidate.quotes):
@@ -75,10 +75,6 @@ def judge(
     if missing := unsupported(candidate.content, list(_said(turn, context))):
         return _refused("unsupported", ", ".join(missing))
     return Verdict(tuple(dict.fromkeys(evidence)))
-
-
-def _allowed_roles(source: str) -> tuple[Role, ...]:
-    return next((roles for label, roles in ALLOWED_ROLES.items() if label == source), ())
 
 
 def _refused(reason: Reason, detail: str) -> Verdict:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from casenotes.learn.quotes import map_text
 
@@ -23,12 +23,19 @@ APART = 4
 _WORD = re.compile(r"[^\W\d_]+?n't(?![^\W_])|[^\W\d_]+")
 
 
+class _Text(NamedTuple):
+    folded: str
+    words: Sequence[str]
+    counts: Counter[str]
+    line: str
+
+
 def negations(text: str) -> int:
     """How many negations a text has; a double one, such as French `ne … jamais`, may count twice."""
     folded = map_text(text).casefold()
     words = _WORD.findall(folded)
-    counts = Counter(words)
-    return sum(_in_language(lists, folded, words, counts) for lists in _languages().values())
+    read = _Text(folded, words, Counter(words), f" {' '.join(words)} ")
+    return sum(_in_language(lists, read) for lists in _languages().values())
 
 
 @cache
@@ -47,15 +54,19 @@ def _each_word_once(languages: dict[str, dict[str, Any]]) -> dict[str, dict[str,
     return languages
 
 
-def _in_language(lists: Mapping[str, Any], text: str, words: Sequence[str], counts: Mapping[str, int]) -> int:
-    if "letters" in lists and not any(letter in text for letter in lists["letters"]):
+def _in_language(lists: Mapping[str, Any], text: _Text) -> int:
+    if "letters" in lists and not any(letter in text.folded for letter in lists["letters"]):
         return 0
     return (
-        sum(counts[word] for word in lists["words"] & counts.keys() if _tells(lists, word, counts))
-        + sum(word.endswith(tuple(lists.get("endings", ()))) for word in words)
-        + _phrases(lists.get("phrases", ()), words)
-        + sum(_pairs(first, second, words) for first, second in lists.get("pairs", ()))
-        + _parts(lists.get("parts", ()), lists.get("except", ()), text)
+        sum(
+            text.counts[word]
+            for word in lists["words"] & text.counts.keys()
+            if _tells(lists, word, text.counts)
+        )
+        + sum(word.endswith(tuple(lists.get("endings", ()))) for word in text.words)
+        + sum(text.line.count(f" {phrase} ") for phrase in lists.get("phrases", ()))
+        + sum(_pairs(first, second, text.words) for first, second in lists.get("pairs", ()))
+        + _parts(lists.get("parts", ()), lists.get("except", ()), text.folded)
     )
 
 
@@ -64,11 +75,6 @@ def _tells(lists: Mapping[str, Any], word: str, around: Container[str]) -> bool:
     needed = lists.get("with", {}).get(word)
     excluded = lists.get("not_with", {}).get(word, ())
     return (needed is None or any(w in around for w in needed)) and not any(w in around for w in excluded)
-
-
-def _phrases(phrases: Sequence[str], words: Sequence[str]) -> int:
-    line = f" {' '.join(words)} " if phrases else ""
-    return sum(line.count(f" {phrase} ") for phrase in phrases)
 
 
 def _pairs(first: Sequence[str], second: Sequence[str], words: Sequence[str]) -> int:

@@ -45,7 +45,7 @@ def alike(text: str) -> str:
 
 def is_too_short(quote: str) -> bool:
     """Whether a quote proves nothing unless it is a whole message: 12 characters, with CJK 6."""
-    trimmed = map_text(quote).strip(" ")
+    trimmed = map_text(quote).strip()
     return len(trimmed) < (SHORTEST_CJK if _CJK.search(trimmed) else SHORTEST)
 
 
@@ -66,15 +66,14 @@ class MappedText:
 
     def find(self, quote: str) -> tuple[int, int] | None:
         """Where the quote first stands in the original, without blanks around it; None if nowhere."""
-        wanted = map_text(quote).strip(" ")
-        first = self.mapped.find(wanted) if wanted else -1
-        if first < 0:
+        wanted = map_text(quote).strip()
+        if not wanted or (first := self.mapped.find(wanted)) < 0:
             return None
         return self._origin(first)[0], self._origin(first + len(wanted) - 1)[1]
 
     def is_whole(self, quote: str) -> bool:
         """Whether the quote is all that the text says."""
-        return map_text(quote).strip(" ") == self.mapped.strip(" ")
+        return map_text(quote).strip() == self.mapped.strip()
 
     def _edited(self, text: str, replaced: Sequence[tuple[int, int, str]]) -> str:
         pieces: list[str] = []

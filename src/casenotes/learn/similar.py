@@ -56,6 +56,7 @@ def _cosines(vectors: ArrayLike) -> NDArray[np.float64]:
 
     rows = np.nan_to_num(np.asarray(vectors, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    lengths[lengths == 0] = 1
+    unit = rows / lengths
     cosines: NDArray[np.float64] = unit @ unit.T
     return cosines

@@ -31,7 +31,7 @@ def age_label(created: datetime, now: datetime) -> str:
 
 def inert(text: str) -> str:
     """The text on one line and harmless: `<` and its like escaped, unseen characters gone."""
-    return _BLANKS.sub(" ", _LESS_THAN.sub("&lt;", _UNSEEN.sub("", text))).strip(" ")
+    return _BLANKS.sub(" ", _LESS_THAN.sub("&lt;", _UNSEEN.sub("", text))).strip()
 
 
 def entry_line(content: str, age: str, unverified: bool) -> str:

@@ -39,6 +39,7 @@ class SearchSettings:
     vector_floor: float = 0.15
     full_similarity: float = 0.3
     relevance_floor: float = 0.35
+    information_floor: float = 6.0
     bm25_k1: float = 1.5
     bm25_b: float = 0.9
     index_cache_bytes: int = 512 * 1024 * 1024
@@ -54,6 +55,7 @@ class SearchSettings:
         _between("vector_floor", self.vector_floor, -1, 1)
         _between("relevance_floor", self.relevance_floor, -1, 2)
         _at_least("bm25_k1", self.bm25_k1, 0)
+        _at_least("information_floor", self.information_floor, 0)
         _at_least("deadline_seconds", self.deadline_seconds, 0)
 
     def for_embedder(self, label: str) -> SearchSettings:

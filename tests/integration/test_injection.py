@@ -194,6 +194,15 @@ class TestBlock:
             assert under_way.context.text == ""
             assert under_way.context.trace["layers"]["memory"]["left_out"] == ["nothing relevant"]
 
+    async def test_small_talk_brings_no_memories(self, store_url: str) -> None:
+        """A word that many messages share says nothing, even if it is all that was said."""
+        async with opened(store_url, embedder="static") as memory:
+            for number in range(40):
+                await turn(memory, MIRA, f"Thanks! Case {number} about host pay-{number} is closed.")
+            for small_talk in ("thanks!", "ok, thanks"):
+                assert await block(memory, LATER, small_talk) == ""
+            assert "pay-7" in await block(memory, replace(LATER, thread_id="x"), "What about host pay-7?")
+
     async def test_the_block_stays_within_its_budget(self, store_url: str) -> None:
         facts = [f"The webhook failed with code {n} " + "and so on " * 50 for n in range(5)]
         model = proposes(*(entry(fact, fact[:40]) for fact in facts))

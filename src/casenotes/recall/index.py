@@ -162,12 +162,22 @@ class ScopeIndex:
         }
         if not has_vector:
             return matching
+        if not self._asks_for_something([item for items in matching.values() for item in items], terms):
+            return {"entry": [], "message": []}
         messages = [item for item in matching.get("message", []) if self._has_relevant([item], terms)]
         entries = matching.get("entry", [])
         return {
             "entry": entries if messages or self._has_relevant(entries, terms) else [],
             "message": messages,
         }
+
+    def _asks_for_something(self, ranked: Sequence[Ranked], terms: Sequence[str]) -> bool:
+        """Whether the input tells enough to be answered from memory: "thanks!" shares a word with many."""
+        return any(
+            item.scores.vector >= self._settings.relevance_floor
+            or self._lexicon.information(terms, item.position) >= self._settings.information_floor
+            for item in ranked
+        )
 
     def _found(self, ranked: Sequence[Ranked]) -> list[Found]:
         return [(self._kinds[r.position], self._ids[r.position], r) for r in ranked]

@@ -23,6 +23,9 @@ COUNT_MASK = (1 << COUNT_BITS) - 1
 HAS_DIGIT = re.compile(r"\d")
 SHORTEST_NUMBER = 4
 RARE_DOCUMENTS = 3
+INFORMATION_DOCUMENTS = 1_000
+"""In a small scope every word is rare; it is judged as if there were this many documents."""
+
 COVERAGE_DOCUMENTS = 100
 """Coverage weighs terms as if there were at least so many documents: a few say little about rarity."""
 
@@ -98,6 +101,12 @@ class LexicalIndex:
             for place, document in enumerate(documents):
                 covered[place] += weight * _contains(posting, document)
         return np.array(covered, dtype=np.float32) / np.float32(total or 1.0)
+
+    def information(self, terms: Sequence[str], document: int) -> float:
+        """How much the query's terms in a document tell: a rare one 6 or more, a common one almost none."""
+        postings = [self._postings[self._vocabulary[t]] for t in set(terms) if t in self._vocabulary]
+        documents = max(len(self), INFORMATION_DOCUMENTS)
+        return sum(_idf(len(posting), documents) for posting in postings if _contains(posting, document))
 
     def share_a_rare_number(self, terms: Sequence[str], documents: Sequence[int]) -> bool:
         """Whether one of those documents has a number or identifier of the query that few others have."""

@@ -241,6 +241,21 @@ class TestEcho:
             receipt = await turn(memory, LATER, "And?", f"I remember: {SKEW}")
             assert statuses(receipt)[-1] == ("rejected", "echo")
 
+    async def test_what_a_turn_said_itself_is_no_echo(self, store_url: str) -> None:
+        """It may have been recalled in the thread before the turn was learned from."""
+        finding = "I found that the clock of pay-2 was slow by ninety seconds, which broke the signature."
+        model = quoting(found=entry(finding, finding, "verified_assistant_finding"))
+        later = replace(settings(), jobs=JobSettings(in_process=False))
+        async with opened(store_url, model, config=later) as memory:
+            under_way = await memory.begin(MIRA, "Why does it fail?")
+            await memory.complete(under_way, finding)
+            assert await memory.recall(MIRA, "clock of pay-2")
+            following = await memory.begin(MIRA, "thanks")
+            await memory.complete(following, "You are welcome.")
+            first, second = await memory.flush(MIRA)
+            assert statuses(first) == [("stored", "")]
+            assert statuses(second) == []
+
     async def test_r44_11_the_user_saying_it_again_corroborates(self, store_url: str) -> None:
         model = quoting(slow=entry(SKEW, SAID))
         async with opened(store_url, model) as memory:

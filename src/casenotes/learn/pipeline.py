@@ -33,7 +33,7 @@ from casenotes.recall.space import SpaceInUse
 from casenotes.stores.base import Store
 from casenotes.stores.learning import Lease, by_kind
 from casenotes.tokens import TokenCounter
-from casenotes.types import CandidateReceipt, Message, Scope
+from casenotes.types import CandidateReceipt, Entry, Message, Scope
 
 NEIGHBOURS = 8
 MAX_ROUNDS = 10
@@ -74,21 +74,28 @@ async def learn(tools: Tools, scope: Scope, turn_id: str, lease: Lease) -> list[
 
 
 async def read_turn(store: Store, scope: Scope, turn_id: str) -> FinishedTurn:
-    """Everything the steps need to know of a turn."""
+    """Everything the steps need to know of a turn. What it said itself is no echo, though shown since."""
     log = await store.jobs.log(scope, turn_id, CONTEXT_MESSAGES)
+    own = {message.id for message in log.messages}
     shown = await store.entries.shown(scope)
     ids = by_kind(shown)
-    entries = await store.entries.get(scope, ids["entry"]) if ids["entry"] else {}
-    quoted = await store.messages(scope, ids["message"]) if ids["message"] else {}
+    found = await store.entries.get(scope, ids["entry"]) if ids["entry"] else {}
+    entries = [entry for entry in found.values() if not _stems_from(entry, own)]
+    others = [message_id for message_id in ids["message"] if message_id not in own]
+    messages = (await store.messages(scope, others)).values() if others else ()
     now_shown = {item.id for item in shown if item.kind == "entry" and item.turn_id == turn_id}
     return FinishedTurn(
         scope,
         turn_id,
         log.messages,
         log.before,
-        [*(entry.content for entry in entries.values()), *(m.search_text for m in quoted.values())],
-        [entry.content for entry in entries.values() if entry.id in now_shown],
+        [*(entry.content for entry in entries), *(message.search_text for message in messages)],
+        [entry.content for entry in entries if entry.id in now_shown],
     )
+
+
+def _stems_from(entry: Entry, messages: Set[str | None]) -> bool:
+    return bool(entry.evidence) and all(quote.message_id in messages for quote in entry.evidence)
 
 
 async def extract(work: Work, tools: Tools) -> Work:

@@ -113,7 +113,8 @@ def doctor_command(db: Db = None, json: Json = False) -> None:
     if json:
         print_json({"findings": findings})
     else:
-        _print_findings(findings)
+        print_findings(findings)
+        _print_verdict(findings)
     if any(finding.status == "failed" for finding in findings):
         raise typer.Exit(1)
 
@@ -159,7 +160,8 @@ def _learning_finding(stats: StoreStats, dead: Sequence[TurnState]) -> Finding:
     return Finding("learning", "ok", f"{stats.entries} entries, {stats.queued_turns} turns wait")
 
 
-def _print_findings(findings: Sequence[Finding]) -> None:
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Findings as a table."""
     print_table(
         ["check", "status", "detail"],
         [
@@ -171,5 +173,8 @@ def _print_findings(findings: Sequence[Finding]) -> None:
             for f in findings
         ],
     )
+
+
+def _print_verdict(findings: Sequence[Finding]) -> None:
     failed = [safe(f.name) for f in findings if f.status == "failed"]
     console.print(f"\nFailed: {', '.join(failed)}" if failed else "\nNothing has failed.")

@@ -20,11 +20,24 @@ from casenotes.errors import UsageError
 from casenotes.events import Event
 from casenotes.memory import Memory
 from casenotes.stores.learning import ReceiptRow
-from casenotes.types import Scope
+from casenotes.types import CandidateReceipt, Scope
 
 STATUSES = ("stored", "corroborated", "superseded", "quarantined", "rejected")
 STYLE = {"stored": "green", "corroborated": "cyan", "rejected": "yellow", "quarantined": "red"}
 EXCERPT_CHARACTERS = 300
+REASONS = {
+    "source_invalid": "there is no such source label",
+    "evidence_missing": "no quote was given",
+    "evidence_too_short": "too short to prove anything",
+    "evidence_not_found": "nobody said that in this turn",
+    "evidence_wrong_role": "not said by somebody whom this source label may quote",
+    "evidence_in_context": "said before this turn, not in it",
+    "echo": "the assistant repeats what memory had shown to it",
+    "unsupported": "named by nobody in the conversation",
+    "same_turn": "says what an earlier candidate of the turn says; its quote counts there",
+    "known": "an entry says so already and has this quote now too",
+}
+"""In words, where the code alone does not say it; other reasons have a detail that does."""
 
 
 def register(app: typer.Typer) -> None:
@@ -94,20 +107,27 @@ def receipt_values(row: ReceiptRow) -> dict[str, Any]:
 def print_receipts(rows: Sequence[ReceiptRow]) -> None:
     """Receipts as a person reads them."""
     for row in rows:
-        receipt = row.receipt
-        reason = f" ({receipt.reason})" if receipt.reason else ""
-        console.print(
-            Text.assemble(
-                (f"{receipt.status}{reason}", STYLE.get(receipt.status, "")),
-                f"  {row.at:%Y-%m-%d %H:%M}  ",
-                (excerpt(f"{row.scope.resource_id} / {row.scope.thread_id}", 60), "dim"),
-            )
-        )
-        console.print(Padding(Text(excerpt(receipt.content, EXCERPT_CHARACTERS)), (0, 0, 0, 3)))
-        for quote in receipt.quotes:
-            console.print(Padding(Text(f"“{excerpt(quote, EXCERPT_CHARACTERS)}”", style="dim"), (0, 0, 0, 3)))
-        if receipt.detail:
-            console.print(Padding(Text(f"→ {excerpt(receipt.detail, EXCERPT_CHARACTERS)}"), (0, 0, 0, 3)))
+        where = excerpt(f"{row.scope.resource_id} / {row.scope.thread_id}", 60)
+        print_receipt(row.receipt, Text.assemble(f"  {row.at:%Y-%m-%d %H:%M}  ", (where, "dim")))
+
+
+def print_receipt(receipt: CandidateReceipt, about: Text | str = "", indent: int = 0) -> None:
+    """What became of one candidate: status and reason, its text, its quotes, and what was wrong."""
+    reason = f" ({receipt.reason})" if receipt.reason else ""
+    title = Text.assemble((f"{receipt.status}{reason}", STYLE.get(receipt.status, "")), about)
+    quotes = [Text(f"“{excerpt(quote, EXCERPT_CHARACTERS)}”", style="dim") for quote in receipt.quotes]
+    why = [Text(f"→ {excerpt(words, EXCERPT_CHARACTERS)}")] if (words := _in_words(receipt)) else []
+    console.print(Padding(title, (0, 0, 0, indent)))
+    for line in (Text(excerpt(receipt.content, EXCERPT_CHARACTERS)), *quotes, *why):
+        console.print(Padding(line, (0, 0, 0, indent + 3)))
+
+
+def _in_words(receipt: CandidateReceipt) -> str:
+    """Why it is so; a single quote that is at fault stands above already."""
+    words, detail = REASONS.get(receipt.reason, ""), receipt.detail
+    if len(receipt.quotes) == 1 and receipt.quotes[0].startswith(detail):
+        detail = ""
+    return ": ".join(part for part in (words, detail) if part)
 
 
 def worker_command(

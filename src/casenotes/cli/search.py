@@ -43,10 +43,10 @@ def recall_command(
     db: Db = None,
     json: Json = False,
 ) -> None:
-    """Search what was said in all threads of a resource.
+    """Search the entries and messages of all threads of a resource.
 
-    Every hit shows its scores: lexical (words in common), vector (similar meaning), fused (both),
-    recency, and final, which decides the order.
+    Entries come with the quotes they rest on. Every hit shows its scores: lexical (words in common),
+    vector (similar meaning), fused (both), recency, and final, which decides the order.
     """
     scope = Scope(agent, resource)
     hits, is_empty = asyncio.run(_recall(query, scope, top_k, parse_time(as_of), db))
@@ -85,6 +85,8 @@ def print_hits(hits: Sequence[Hit], full: bool = False) -> None:
         console.print(title)
         body = Text(excerpt(hit.content, 1_000_000 if full else EXCERPT_CHARACTERS))
         console.print(Padding(body, (0, 0, 0, 3)))
+        for quote in hit.evidence:
+            console.print(Padding(Text(f"“{excerpt(quote.quote, EXCERPT_CHARACTERS)}”"), (0, 0, 0, 3)))
         console.print(Padding(Text(score_line(hit), style="dim"), (0, 0, 0, 3)))
 
 

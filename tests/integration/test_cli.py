@@ -230,12 +230,46 @@ def test_an_unknown_resource_is_pointed_out(filled: Cli) -> None:
 
 def test_demo_shows_the_whole_path(cli: Cli) -> None:
     shown = cli("demo").stdout
-    assert "clock skew" in shown
-    assert "Nothing relevant was found." in shown
+    for wanted in (
+        "recorded and ships with the samples",
+        "rejected (evidence_not_found)",
+        "named by nobody in the conversation: 540",
+        "rejected (echo)",
+        "corroborated (known)",
+        "</description>",
+        "recall_memory",
+        "final 1.",
+        "»the proxy cuts requests",
+        "jonas asked what mira asked and saw nothing of hers.",
+        "7 candidates, 3 stored, 1 corroborated, 3 rejected",
+    ):
+        assert wanted in shown, wanted
     assert list(cli.directory.iterdir()) == []
-    answers = cli.json("demo")["answers"]
-    assert answers[1]["hits"][0]["thread_id"] == "rate-limits"
-    assert answers[-1]["hits"] == []
+
+
+def test_demo_as_json_has_everything(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings of the environment do not count: neither a key nor a network is needed."""
+    for name in ("CASENOTES_MODEL", "CASENOTES_EMBEDDER_MODEL"):
+        monkeypatch.setenv(name, "openai:none")
+    demo = cli.json("demo")
+    became = [[(c["status"], c["reason"]) for c in turn["receipt"]["candidates"]] for turn in demo["turns"]]
+    assert became == [
+        [("stored", ""), ("rejected", "evidence_not_found")],
+        [("stored", ""), ("rejected", "unsupported"), ("rejected", "echo")],
+        [("corroborated", "known")],
+        [("stored", "")],
+    ]
+    assert demo["worker"] == "recorded"
+    assert demo["next_turn"]["context"].startswith("<memory>")
+    assert demo["next_turn"]["tools"] == ["recall_memory"]
+    assert demo["answers"][1]["hits"][0]["thread_id"] == "rate-limits"
+    assert demo["answers"][-1] == {"resource": "jonas", "query": demo["answers"][0]["query"], "hits": []}
+    quotes = demo["explained"]["quotes"]
+    assert {quoted["message"]["thread_id"] for quoted in quotes} == {"warehouse-export", "quarter-end"}
+    for quoted in quotes:
+        evidence = quoted["evidence"]
+        assert quoted["message"]["text"][evidence["start"] : evidence["end"]] == evidence["quote"]
+    assert {check["status"] for check in demo["checks"]} <= {"ok", "warning"}
 
 
 def test_eval_retrieval(cli: Cli) -> None:
@@ -278,7 +312,7 @@ def test_eval_runs_are_cached_and_compared(cli: Cli) -> None:
     words = ("eval", "retrieval", "--corpus", corpus, "--queries", queries, "--cache", "vectors.db")
     first = cli.json(*words)
     assert first["embedder"] == {"label": "minilm+static:0.6", "texts_embedded": 5}
-    second = cli.json(*words, "--set", "centring=0", "--set", "bm25_k1=1.4")
+    second = cli.json(*words, "--set", "centring=0", "--set", "thread_share=0")
     assert second["embedder"]["texts_embedded"] == 0
     assert cli.json(*words, "--no-cache")["embedder"]["texts_embedded"] is None
     for name, run in (("a.json", first), ("b.json", second)):

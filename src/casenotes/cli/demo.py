@@ -1,35 +1,106 @@
-"""`casenotes demo`: the whole of it in a few seconds, in a throw-away store, with no key and no network."""
+"""`casenotes demo`: the whole of it in a few seconds, in a throw-away store, with no key and no network.
+
+Here it is done and gathered; `demo_screen` prints it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from casenotes.cli.options import Json
-from casenotes.cli.output import console, excerpt, heading, print_json, print_table
-from casenotes.cli.search import print_hits
+from casenotes.cli.output import print_json
 from casenotes.clock import FrozenClock
+from casenotes.config import Settings
+from casenotes.errors import StoreError
 from casenotes.memory import Memory
-from casenotes.transfer.importing import import_file
+from casenotes.samples.recorded import RecordedModel, SampleTurn, SampleTurns, sample_turns
+from casenotes.stores.base import Finding
+from casenotes.stores.learning import ReceiptRow
+from casenotes.transfer.importing import ImportSummary, import_file
 from casenotes.transfer.lines import ReadOptions
-from casenotes.types import Hit, Scope
+from casenotes.types import Entry, Evidence, Hit, Message, Receipt, Scope
 
 AGENT = "harbour-support"
-TODAY = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
+USER, OTHER_USER = "mira", "jonas"
 QUESTIONS = (
-    ("mira", "the webhook returns 401 again, what was it last time?"),
-    ("mira", "ERR_RATE_LIMIT-429"),
-    ("mira", "why did the disk of the database host fill up?"),
-    ("mira", "証明書"),
-    ("jonas", "the webhook returns 401 again, what was it last time?"),
+    (USER, "why did the export to the warehouse stop?"),
+    (USER, "ERR_RATE_LIMIT-429"),
+    (USER, "証明書"),
+    (OTHER_USER, "why did the export to the warehouse stop?"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedTurn:
+    """A turn that was learned from, with what became of every candidate."""
+
+    thread: str
+    time: datetime
+    user: str
+    assistant: str
+    receipt: Receipt
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextTurn:
+    """A turn after those, and what its model is given."""
+
+    thread: str
+    user: str
+    context: str
+    tokens: int
+    tools: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What recall finds for a question."""
+
+    resource: str
+    query: str
+    hits: Sequence[Hit]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedMessage:
+    """A piece of evidence, and the message that it stands in."""
+
+    evidence: Evidence
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An entry, the words that it rests on, and its receipts, oldest first."""
+
+    entry: Entry
+    quotes: Sequence[QuotedMessage]
+    receipts: Sequence[ReceiptRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """All that is shown."""
+
+    imported: int
+    threads: int
+    worker: str
+    turns: Sequence[LearnedTurn]
+    next_turn: NextTurn
+    answers: Sequence[Answer]
+    explained: Explained
+    checks: Sequence[Finding]
+    seconds: float
 
 
 def register(app: typer.Typer) -> None:
@@ -38,63 +109,85 @@ def register(app: typer.Typer) -> None:
 
 
 def demo_command(json: Json = False) -> None:
-    """Show what Casenotes does: import sample conversations, run a turn, recall.
+    """Show what Casenotes does: import sample conversations, learn from turns, refuse, inject, recall, explain.
 
-    Nothing is kept: the store lies in a temporary directory and is removed at the end.
+    No key and no network are needed: what a worker model answers is recorded and ships with the
+    samples; everything else is live. Nothing is kept: the store lies in a temporary directory and is
+    removed at the end.
     """
+    from casenotes.cli.demo_screen import print_demo
+
     with tempfile.TemporaryDirectory(prefix="casenotes-demo-") as directory:
-        result = asyncio.run(_demo(Path(directory)))
+        demo = asyncio.run(run_demo(Path(directory)))
     if json:
-        print_json(result)
+        print_json({field.name: getattr(demo, field.name) for field in fields(demo)})
     else:
-        _print_demo(result)
+        print_demo(demo)
 
 
-async def _demo(directory: Path) -> dict[str, Any]:
-    url = f"sqlite:///{directory / 'demo.db'}"
+async def run_demo(directory: Path) -> Demo:
+    """Do all of it in a new store and gather what there is to show."""
     started = time.perf_counter()
-    async with Memory.open(url, clock=FrozenClock(TODAY)) as memory:
-        options = ReadOptions(AGENT, None, "demo", UTC, TODAY)
-        with resources.as_file(resources.files("casenotes.samples") / "harbour.jsonl") as sample:
-            summary = await import_file(memory, sample, options)
-        scope = Scope(AGENT, "mira", "today")
-        turn = await memory.begin(scope, "The payment webhook answers 401 again, on pay-3 this time.")
-        receipt = await memory.complete(turn, "Last time it was clock skew: is chronyd running on pay-3?")
-        answers = [
-            {"resource": resource, "query": query, "hits": await _recall(memory, resource, query)}
-            for resource, query in QUESTIONS
-        ]
-        return {
-            "imported": summary.added,
-            "threads": len(summary.threads),
-            "turn": {"receipt": receipt, "messages": await memory.history(scope)},
-            "answers": answers,
-            "checks": await memory.check(),
-            "seconds": time.perf_counter() - started,
-        }
+    samples = sample_turns()
+    model = RecordedModel([*samples.learned, samples.next])
+    clock = FrozenClock(samples.learned[0].time)
+    url = f"sqlite:///{directory / 'demo.db'}"
+    async with Memory.open(url, model=model, embedder="local", config=Settings(), clock=clock) as memory:
+        summary = await _import_samples(memory, clock.now())
+        turns = [await _learn(memory, clock, turn) for turn in samples.learned]
+        next_turn = await _next_turn(memory, clock, samples)
+        return Demo(
+            imported=summary.added,
+            threads=len(summary.threads),
+            worker=model.label,
+            turns=turns,
+            next_turn=next_turn,
+            answers=[await _answer(memory, resource, query) for resource, query in QUESTIONS],
+            explained=await _explain(memory, turns[0].receipt),
+            checks=await memory.check(),
+            seconds=time.perf_counter() - started,
+        )
 
 
-async def _recall(memory: Memory, resource: str, query: str) -> list[Hit]:
-    return await memory.recall(Scope(AGENT, resource), query, top_k=3)
+async def _import_samples(memory: Memory, now: datetime) -> ImportSummary:
+    options = ReadOptions(AGENT, None, "demo", UTC, now)
+    with resources.as_file(resources.files("casenotes.samples") / "harbour.jsonl") as sample:
+        return await import_file(memory, sample, options)
 
 
-def _print_demo(result: dict[str, Any]) -> None:
-    heading("1. Import")
-    console.print(
-        f"{result['imported']} sample messages of two users, mira and jonas, in {result['threads']} threads."
-    )
-    heading("2. A turn")
-    for message in result["turn"]["messages"]:
-        console.print(f"{message.role}: {excerpt(message.text, 100)}", markup=False)
-    receipt = result["turn"]["receipt"]
-    console.print(f"saved durably: {len(receipt.message_ids)} messages, outcome {receipt.outcome}")
-    for number, answer in enumerate(result["answers"], 3):
-        heading(f"{number}. recall for {answer['resource']}: {answer['query']}")
-        print_hits(answer["hits"])
-    heading(f"{len(result['answers']) + 3}. Health of the store")
-    print_table(["check", "status", "detail"], [[c.name, c.status, c.detail] for c in result["checks"]])
-    console.print(
-        f"\nDone in {result['seconds']:.1f} s: no key, no network, nothing downloaded. jonas asked "
-        "what mira asked and saw nothing of hers.\n"
-        "Next: casenotes import FILE, then casenotes recall QUERY --resource ID"
-    )
+async def _learn(memory: Memory, clock: FrozenClock, sample: SampleTurn) -> LearnedTurn:
+    """Run a turn as an agent would, and wait for what is learned from it."""
+    clock.set(sample.time)
+    turn = await memory.begin(Scope(AGENT, USER, sample.thread), sample.user)
+    receipt = await memory.complete(turn, sample.assistant, sync=True)
+    if receipt.status != "learned":
+        raise StoreError(f"the demo could not learn from its turn {sample.thread!r}: {receipt.reason}")
+    return LearnedTurn(sample.thread, sample.time, sample.user, sample.assistant, receipt, sample.note)
+
+
+async def _next_turn(memory: Memory, clock: FrozenClock, samples: SampleTurns) -> NextTurn:
+    sample = samples.next
+    clock.set(sample.time)
+    turn = await memory.begin(Scope(AGENT, USER, sample.thread), sample.user)
+    await memory.complete(turn, sample.assistant, sync=True)
+    context = turn.context
+    tokens = sum(block.tokens for block in context.blocks)
+    return NextTurn(sample.thread, sample.user, context.text, tokens, [tool.name for tool in turn.tools])
+
+
+async def _answer(memory: Memory, resource: str, query: str) -> Answer:
+    return Answer(resource, query, await memory.recall(Scope(AGENT, resource), query, top_k=3))
+
+
+async def _explain(memory: Memory, receipt: Receipt) -> Explained:
+    """The first entry that was stored, with everything it rests on."""
+    entry_id = next(str(candidate.entry_id) for candidate in receipt if candidate.status == "stored")
+    owner = Scope(AGENT, USER)
+    entry = (await memory.entries(owner, [entry_id]))[entry_id]
+    messages: dict[str | None, Message] = {}
+    for thread in await memory.threads(owner):
+        history = await memory.history(Scope(AGENT, USER, thread.thread_id), limit=100)
+        messages |= {message.id: message for message in history}
+    rows = [row for row in await memory.ledger(owner) if row.receipt.entry_id == entry_id]
+    quotes = [QuotedMessage(evidence, messages[evidence.message_id]) for evidence in entry.evidence]
+    return Explained(entry, quotes, rows[::-1])

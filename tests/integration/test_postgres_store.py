@@ -10,17 +10,43 @@ from importlib import resources
 import psycopg
 import pytest
 
-from casenotes import Memory, Scope, StorageSettings
+from casenotes import Memory, Scope, StorageSettings, Turn
 from casenotes.errors import Overloaded, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
 from casenotes.stores import create_store
+from casenotes.testing import ScriptedModel
 from casenotes.testing.store_contract import ANN, BOB, said
+
+SAID = "As you asked: the fan of rack seven was replaced"
+SCOPED_TABLES = """
+    SELECT c.relname, c.relrowsecurity FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+     WHERE c.relnamespace = 'casenotes'::regnamespace AND c.relkind = 'r' AND a.attname = 'agent_id'
+"""
+
+
+def learner() -> ScriptedModel:
+    """Finds the same entry in every turn."""
+    words = "the fan of rack seven was replaced"
+    entry = {"content": "The fan of rack seven was replaced.", "source": "user_assertion", "evidence": words}
+    return ScriptedModel(lambda _request: {"entries": [entry]})
+
+
+async def learn(memory: Memory, scope: Scope) -> Turn:
+    """Two turns, so that every table has rows of the scope: the second is shown what the first taught."""
+    turns = []
+    for thread in ("one", "two"):
+        turn = await memory.begin(Scope(scope.agent_id, scope.resource_id, thread), SAID)
+        receipt = await memory.complete(turn, "Good.", sync=True)
+        assert receipt.status == "learned", receipt
+        turns.append(turn)
+    return turns[-1]
 
 
 async def test_row_level_security_hides_other_scopes_from_the_application_role(
     postgres_url: str,
 ) -> None:
-    async with Memory.open(postgres_url) as memory:
+    async with Memory.open(postgres_url, model=learner()) as memory:
         await memory.append(BOB, "bob's secret")
+        await learn(memory, BOB)
     script = resources.files("casenotes.stores.postgres").joinpath("row_security.sql").read_text()
     with psycopg.connect(postgres_url, autocommit=True) as owner:
         owner.execute(script)
@@ -30,7 +56,10 @@ async def test_row_level_security_hides_other_scopes_from_the_application_role(
         owner.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA casenotes TO casenotes_app")
     try:
         app_url = postgres_url.replace("//postgres:@", "//casenotes_app@")
-        async with Memory.open(app_url) as memory:
+        async with Memory.open(app_url, model=learner()) as memory:
+            assert "rack seven" in (await learn(memory, ANN)).context.text
+            assert [row.receipt.status for row in await memory.ledger(ANN.owner)] == ["corroborated", "stored"]
+            assert await memory.ledger(Scope("support", "eve")) == []
             await memory.append(ANN, "ann's own words")
             assert [hit.content for hit in await memory.recall(ANN, "words")] == ["ann's own words"]
             assert [hit.content for hit in await memory.recall(BOB, "secret")] == ["bob's secret"]
@@ -42,9 +71,20 @@ async def test_row_level_security_hides_other_scopes_from_the_application_role(
             assert stranger.execute(count).fetchone() == (0,)
             stranger.execute("SELECT set_config('casenotes.agent_id', 'support', true)")
             stranger.execute("SELECT set_config('casenotes.resource_id', 'ann', true)")
-            assert stranger.execute(count).fetchone() == (1,)
+            assert stranger.execute(count).fetchone() == (5,)
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 stranger.execute("INSERT INTO casenotes.scopes VALUES ('support', 'bob2')")
+        with psycopg.connect(app_url) as stranger:
+            tables = dict(stranger.execute(SCOPED_TABLES).fetchall())
+            assert len(tables) >= 11
+            assert all(tables.values()), tables
+            counts = {name: f"SELECT count(*) FROM casenotes.{name}" for name in tables}
+            assert {stranger.execute(count).fetchone() for count in counts.values()} == {(0,)}
+            stranger.execute("SELECT set_config('casenotes.agent_id', 'support', true)")
+            stranger.execute("SELECT set_config('casenotes.resource_id', 'ann', true)")
+            assert [name for name, count in counts.items() if stranger.execute(count).fetchone() == (0,)] == []
+            others = "SELECT count(*) FROM casenotes.{} WHERE resource_id <> 'ann'"
+            assert {stranger.execute(others.format(name)).fetchone() for name in tables} == {(0,)}
     finally:
         with psycopg.connect(postgres_url, autocommit=True) as owner:
             owner.execute("DROP OWNED BY casenotes_app")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -213,14 +212,16 @@ class Memory:
             raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
         await self._continue(turn, messages, outcome)
         self._events.emit("turn.finished", turn.scope, turn_id=turn.id, outcome=outcome)
+        waits = self._settings.episodic.sync if sync is None else sync
+        if waits:
+            await self._filler.settle(turn.scope, SYNC_SECONDS)
         if reason := self._not_learned(turn.scope, outcome):
             return Receipt(turn.id, outcome, tuple(turn.message_ids), reason=reason)
         self._learning.queue(turn.scope, turn.id)
-        if self._settings.episodic.sync if sync is None else sync:
-            await self._learning.settle(turn.scope, SYNC_SECONDS)
-            receipt = await self._learning.receipt(turn.scope, turn.id)
-            return replace(receipt, message_ids=tuple(turn.message_ids))
-        return Receipt(turn.id, outcome, tuple(turn.message_ids), "queued")
+        if not waits:
+            return Receipt(turn.id, outcome, tuple(turn.message_ids), "queued")
+        await self._learning.settle(turn.scope, SYNC_SECONDS)
+        return await self._learning.receipt(turn.scope, turn.id)
 
     def _not_learned(self, scope: Scope, outcome: str | None) -> str:
         """Why nothing is learned from a turn, empty if something may be."""

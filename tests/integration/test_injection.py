@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 from conversation import JONAS, LATER, MIRA, NOW, SAID, SKEW, entry, opened, proposes, quoting, settings, turn
 
-from casenotes import Memory, Message, Scope, Tool
+from casenotes import Memory, Message, Scope, Tool, ToolCall, ToolResult
 from casenotes.errors import UsageError
 from casenotes.layers.tools import check_names
 from casenotes.stores.sqlite.store import SqliteStore
@@ -156,6 +156,23 @@ class TestBlock:
             text = await block(memory)
             assert 'user said: "On pay-2 the webhook failed with 401" (today)' in text
             assert "zebras" not in text
+
+    async def test_r42_17_tool_calls_and_results_are_not_quoted(self, store_url: str) -> None:
+        async with opened(store_url) as memory:
+            under_way = await memory.begin(MIRA, "The webhook failed with 401 on pay-2")
+            call = ToolCall("c1", "probe_webhook", {"host": "pay-2", "code": 401})
+            result = ToolResult("c1", "webhook failed with 401 on pay-2")
+            await memory.step(
+                under_way, [Message("assistant", "", parts=(call,)), Message("tool", "", parts=(result,))]
+            )
+            said = Message(
+                "assistant", "The webhook of pay-2 failed with 401.", parts=(replace(call, id="c2"),)
+            )
+            await memory.complete(under_way, said)
+            text = await block(memory)
+            assert text.count("\n- ") == 2
+            assert "probe_webhook" not in text
+            assert 'assistant said: "The webhook of pay-2 failed with 401." (today)' in text
 
     async def test_r42_16_messages_can_be_left_out(self, store_url: str) -> None:
         async with opened(store_url, config=settings(inject_messages="never")) as memory:

@@ -17,7 +17,7 @@ def test_every_verb_works(sqlite_url: str) -> None:
         assert memory.complete(turn, "It was the clock skew.").outcome == "success"
         saved = memory.append(SCOPE, "one more thing", embed=False)
         assert memory.embed(SCOPE, saved.messages) == 1
-        assert memory.flush()
+        assert memory.flush() == []
         assert memory.embed_missing(SCOPE) == 0
         assert memory.recall(SCOPE, "webhook")[0].content == "The webhook returns 401 again"
         assert len(memory.history(SCOPE)) == 4

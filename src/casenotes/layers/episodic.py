@@ -70,12 +70,13 @@ class EpisodicLayer:
         if self._settings.inject_messages == "fill":
             counts["message"] = 4 * limit
         found = await self._searcher.search_apart(request.scope, request.query, counts)
-        entries = await self._searcher.read(request.scope, found["entry"], show_quotes=False)
+        entries = await self._searcher.read(request.scope, found["entry"], as_block=True)
         shown = [hit for hit in entries if not stands_verbatim(hit, request.visible)][:limit]
         quoted = {quote.message_id for hit in shown for quote in hit.evidence}
-        fresh = [item for item in found["message"] if item[1] not in quoted][: limit - len(shown)]
-        messages = await self._searcher.read(request.scope, fresh)
-        return [*shown, *messages], bool(entries) and not shown
+        free = limit - len(shown)
+        fresh = [item for item in found["message"] if item[1] not in quoted][: 2 * free]
+        messages = await self._searcher.read(request.scope, fresh, as_block=True)
+        return [*shown, *messages[:free]], bool(entries) and not shown
 
     def _fitted(self, hits: Sequence[Hit], request: RecallRequest) -> Recalled:
         """The block with as many hits as its budget allows; the weakest go first."""

@@ -71,14 +71,15 @@ class Learning:
         if turn is None:
             return Receipt(turn_id, "aborted", reason="the turn is not in the store")
         outcome: Outcome = "success" if turn.status == "success" else "aborted"
+        ids = tuple(str(m.id) for m in (await self._store.jobs.log(scope, turn_id, 0)).messages)
         if turn.learning == "done":
             candidates = await self._store.entries.receipts(scope, turn_id)
-            return Receipt(turn_id, outcome, (), "learned", candidates=tuple(candidates))
+            return Receipt(turn_id, outcome, ids, "learned", candidates=tuple(candidates))
         status: LearnStatus = "queued" if turn.learning == "queued" and not turn.attempts else "failed"
         reason = turn.error or ""
         if turn.learning == "dead":
             reason = f"given up after {turn.attempts} attempts: {reason}"
-        return Receipt(turn_id, outcome, (), status, reason)
+        return Receipt(turn_id, outcome, ids, status, reason)
 
     async def run(self, *, once: bool) -> None:
         """Learn from queued turns of the whole store."""

@@ -12,20 +12,25 @@ from casenotes.stores.base import Store
 from casenotes.types import Entry, Evidence, Hit, Message, Scope
 
 
-async def read_hits(
-    store: Store, scope: Scope, found: Sequence[Found], *, show_quotes: bool = True
-) -> list[Hit]:
+async def read_hits(store: Store, scope: Scope, found: Sequence[Found], *, as_block: bool = False) -> list[Hit]:
     """The hits in order; what was removed in the meantime is left out.
 
-    Quotes that are not shown are left empty, which saves reading the messages they stand in.
+    A block shows no quotes, which saves reading the messages they stand in, and of messages only what
+    user and assistant said, not what tools were asked and answered.
     """
     wanted = {kind: [item_id for of, item_id, _ in found if of == kind] for kind in ("entry", "message")}
     entries = await store.entries.get(scope, wanted["entry"]) if wanted["entry"] else {}
-    quoted = [quote.message_id for entry in entries.values() for quote in entry.evidence if show_quotes]
+    quoted = [quote.message_id for entry in entries.values() for quote in entry.evidence if not as_block]
     ids = list(dict.fromkeys([*wanted["message"], *quoted]))
     messages = await store.messages(scope, ids) if ids else {}
+    if as_block:
+        messages = {key: replace(m, parts=()) for key, m in messages.items() if _is_said(m)}
     hits = [_hit(kind, item_id, ranked, entries, messages) for kind, item_id, ranked in found]
     return [hit for hit in hits if hit is not None]
+
+
+def _is_said(message: Message) -> bool:
+    return message.role in ("user", "assistant") and bool(message.text.strip())
 
 
 async def read_entries(store: Store, scope: Scope, ids: Sequence[str]) -> dict[str, Entry]:

@@ -82,9 +82,9 @@ class Searcher:
         now, thread = self._clock.now().timestamp(), scope.thread_id or ""
         return await self._run(index, partial(index.search_apart, text, vector, counts, now, thread))
 
-    async def read(self, scope: Scope, found: Sequence[Found], *, show_quotes: bool = True) -> list[Hit]:
+    async def read(self, scope: Scope, found: Sequence[Found], *, as_block: bool = False) -> list[Hit]:
         """What was found, as hits."""
-        return await read_hits(self._store, scope, found, show_quotes=show_quotes) if found else []
+        return await read_hits(self._store, scope, found, as_block=as_block) if found else []
 
     async def nearest_entries(
         self, scope: Scope, vectors: Matrix, least: float, limit: int

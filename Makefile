@@ -23,6 +23,7 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/append.py
 	$(BIN)/python bench/import.py
 	$(BIN)/python bench/mixed.py
+	$(BIN)/python bench/turn.py
 
 # Changes the deciding functions in small ways, one at a time, and lists the changes that no test noticed.
 # In an environment of its own: mutmut does not know the newest pytest yet.

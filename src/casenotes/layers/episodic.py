@@ -74,7 +74,7 @@ class EpisodicLayer:
         shown = [hit for hit in entries if not stands_verbatim(hit, request.visible)][:limit]
         quoted = {quote.message_id for hit in shown for quote in hit.evidence}
         free = limit - len(shown)
-        fresh = [item for item in found["message"] if item[1] not in quoted][: 2 * free]
+        fresh = [item for item in found.get("message", []) if item[1] not in quoted][: 2 * free]
         messages = await self._searcher.read(request.scope, fresh, as_block=True)
         return [*shown, *messages[:free]], bool(entries) and not shown
 

@@ -144,14 +144,14 @@ class ScopeIndex:
                 return {kind: [] for kind in counts}
             terms = self._ranker.terms(text)
             signals = self._signals(terms, vector, None)
+            eligible = {kind: self._eligible(kind, thread_id) for kind in counts}
             ranked = {
-                kind: self._ranker.rank(
-                    replace(signals, eligible=self._eligible(kind, thread_id)), count, now, self._settings
-                )
-                for kind, count in counts.items()
+                kind: self._ranker.rank(replace(signals, eligible=wanted), counts[kind], now, self._settings)
+                for kind, wanted in eligible.items()
+                if wanted.any()
             }
             ranked = self._without_irrelevant(ranked, terms, vector is not None)
-            return {kind: self._found(items) for kind, items in ranked.items()}
+            return {kind: self._found(ranked.get(kind, [])) for kind in counts}
 
     def _without_irrelevant(
         self, ranked: dict[HitKind, list[Ranked]], terms: Sequence[str], has_vector: bool

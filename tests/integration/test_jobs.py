@@ -1,0 +1,285 @@
+"""Background work under pressure: several memories on one store, leases, closing, waiting and giving up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from conversation import (
+    JONAS,
+    LATER,
+    MIRA,
+    SAID,
+    SKEW,
+    entry,
+    opened,
+    said_in,
+    settings,
+    statuses,
+    turn,
+)
+
+from casenotes import Memory, Scope, Settings
+from casenotes.config import JobSettings, StorageSettings
+from casenotes.events import Event
+from casenotes.models.chat import ChatRequest
+from casenotes.testing import ScriptedModel
+
+PATIENCE = 20.0
+
+
+def jobs(config: Settings | None = None, **values: Any) -> Settings:
+    given = {"first_retry_seconds": 0.05, "poll_seconds": 0.05, **values}
+    return replace(config or settings(), jobs=JobSettings(**given))
+
+
+def facts(request: ChatRequest) -> dict[str, Any]:
+    """One entry for each line of the user that begins with a fact."""
+    lines = [line for line in said_in(request.prompt).splitlines() if line.startswith("Fact ")]
+    return {"entries": [entry(line, line) for line in lines]}
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def nothing_queued(memory: Memory) -> bool:
+    return (await memory.stats()).queued_turns == 0
+
+
+class Gate:
+    """A model whose answers wait until they are let through."""
+
+    def __init__(self, answer: Callable[[ChatRequest], Any] = facts) -> None:
+        self.asked = asyncio.Event()
+        self.open = asyncio.Event()
+        self.model = ScriptedModel(self._respond)
+        self._answer = answer
+
+    async def _respond(self, request: ChatRequest) -> Any:
+        self.asked.set()
+        await self.open.wait()
+        return self._answer(request)
+
+
+class TestTogether:
+    async def test_two_memories_learn_from_each_turn_once(self, store_url: str) -> None:
+        """Many threads of two users at once, through two memories that both look for work."""
+        model = ScriptedModel(facts)
+        config = jobs(lease_seconds=0.5)
+        threads = [Scope("support", user, f"t{n}") for user in ("mira", "jonas") for n in range(4)]
+        async with (
+            opened(store_url, model, config=config) as one,
+            opened(store_url, model, config=config) as two,
+        ):
+
+            async def talk(number: int, scope: Scope) -> None:
+                for count in range(4):
+                    memory = (one, two)[(number + count) % 2]
+                    under_way = await memory.begin(scope, f"Fact {scope.thread_id}.{count} holds for good")
+                    await memory.complete(under_way, "I see.")
+
+            await asyncio.gather(*(talk(number, scope) for number, scope in enumerate(threads)))
+            await asyncio.gather(one.flush(timeout=PATIENCE), two.flush(timeout=PATIENCE))
+            await until(lambda: nothing_queued(one))
+            for user in ("mira", "jonas"):
+                ledger = await one.ledger(Scope("support", user))
+                contents = Counter(row.receipt.content for row in ledger if row.receipt.status == "stored")
+                expected = [f"Fact t{n}.{count} holds for good" for n in range(4) for count in range(4)]
+                assert contents == Counter(expected)
+                assert max(Counter(row.turn_id for row in ledger).values()) == 1
+            assert (await two.stats()).entries == 32
+
+    async def test_a_thread_whose_lease_has_expired_is_taken_over(self, store_url: str) -> None:
+        async with opened(store_url, ScriptedModel(facts), config=jobs(in_process=False)) as memory:
+            under_way = await memory.begin(MIRA, "Fact one holds for good")
+            await memory.complete(under_way, "I see.")
+            assert await memory._store.jobs.acquire(MIRA, "extract", "a process that died", 0.3)
+        async with opened(store_url, ScriptedModel(facts), config=jobs()) as memory:
+            await asyncio.sleep(0.1)
+            assert not await nothing_queued(memory), "somebody may still be at it"
+            await until(lambda: nothing_queued(memory))
+            assert (await memory.stats()).entries == 1
+
+    async def test_near_duplicates_learned_at_once_are_stored_once(self, store_url: str) -> None:
+        """Both threads have their answer before either compares it with what is stored."""
+        contents = {
+            "monday": "The webhook failed because the clock of the host was slow",
+            "tuesday": "So the webhook failed because the clock of the host was slow",
+        }
+        both = asyncio.Barrier(2)
+
+        async def respond(request: ChatRequest) -> dict[str, Any]:
+            said = said_in(request.prompt).splitlines()[0]
+            return {"entries": [entry(contents[said.split()[-1]], said)]}
+
+        async with opened(store_url, ScriptedModel(respond), config=jobs()) as memory:
+            save = memory._store.entries.save
+            waiting = {"monday", "tuesday"}
+
+            async def together(scope: Scope, lease: Any, learned: Any) -> bool:
+                if scope.thread_id in waiting:
+                    waiting.discard(str(scope.thread_id))
+                    await both.wait()
+                return await save(scope, lease, learned)
+
+            memory._store.entries.save = together
+            async with asyncio.timeout(PATIENCE):
+                receipts = await asyncio.gather(
+                    *(turn(memory, s, f"The clock was slow on {s.thread_id}") for s in (MIRA, LATER))
+                )
+            assert sorted(statuses(receipt)[0] for receipt in receipts) == [
+                ("corroborated", "known"),
+                ("stored", ""),
+            ]
+            assert (await memory.stats()).entries == 1
+            entry_ids = {receipt.candidates[0].entry_id for receipt in receipts}
+            assert len(entry_ids) == 1
+            (stored,) = (await memory.entries(MIRA, [str(i) for i in entry_ids])).values()
+            assert len(stored.evidence) == 2
+
+
+class TestWorkers:
+    async def test_what_is_left_to_workers_is_learned_by_one(self, store_url: str) -> None:
+        model = ScriptedModel(facts)
+        async with opened(store_url, model, config=jobs(in_process=False)) as memory:
+            for scope in (MIRA, LATER, JONAS):
+                under_way = await memory.begin(scope, f"Fact {scope.thread_id} holds for good")
+                assert (await memory.complete(under_way, "I see.")).status == "queued"
+            await asyncio.sleep(0.2)
+            assert model.requests == []
+            assert (await memory.stats()).queued_turns == 3
+        assert model.requests == [], "closing leaves them to the worker too"
+        async with opened(store_url, model, config=jobs(in_process=False)) as worker:
+            await worker.work(once=True)
+            assert await nothing_queued(worker)
+            assert (await worker.stats()).entries == 3
+
+    async def test_a_worker_tries_what_fails_once_and_returns(self, store_url: str) -> None:
+        def fail(_request: ChatRequest) -> None:
+            raise RuntimeError("out of order")
+
+        config = jobs(in_process=False, first_retry_seconds=60)
+        async with opened(store_url, ScriptedModel(fail), config=config) as memory:
+            under_way = await memory.begin(MIRA, SAID)
+            await memory.complete(under_way, "I see.")
+            async with asyncio.timeout(PATIENCE):
+                await memory.work(once=True)
+            (waiting,) = await memory._store.jobs.queued(MIRA)
+            assert (waiting.attempts, "out of order" in str(waiting.error)) == (1, True)
+
+
+class TestClosing:
+    async def test_closing_waits_no_longer_than_its_limit(self, store_url: str) -> None:
+        gate = Gate()
+        config = replace(jobs(), storage=StorageSettings(close_timeout_seconds=0.2))
+        async with opened(store_url, gate.model, config=config) as memory:
+            under_way = await memory.begin(MIRA, "Fact one holds for good")
+            await memory.complete(under_way, "I see.")
+            await gate.asked.wait()
+            started = time.monotonic()
+        assert time.monotonic() - started < 5
+        gate.open.set()
+        async with opened(store_url, gate.model, config=jobs()) as memory:
+            await until(lambda: nothing_queued(memory))
+            assert (await memory.stats()).entries == 1
+            assert len(gate.model.requests) == 2, "the lease was given back, the turn had stayed queued"
+
+    async def test_cancelling_a_call_that_waits_leaves_nothing_open(self, store_url: str) -> None:
+        gate = Gate()
+        before = asyncio.all_tasks()
+        async with opened(store_url, gate.model, config=jobs()) as memory:
+            under_way = await memory.begin(MIRA, "Fact one holds for good")
+            waiting = asyncio.create_task(memory.complete(under_way, "I see.", sync=True))
+            await gate.asked.wait()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert (await memory.stats()).open_turns == 0
+            assert len(await memory.history(MIRA)) == 2
+            gate.open.set()
+            (receipt,) = await memory.flush(MIRA)
+            assert statuses(receipt) == [("stored", "")]
+            assert len(gate.model.requests) == 1
+        assert asyncio.all_tasks() == before
+
+
+class TestFailures:
+    async def test_flush_returns_after_one_failure(self, store_url: str) -> None:
+        def fail(_request: ChatRequest) -> None:
+            raise RuntimeError("out of order")
+
+        config = jobs(first_retry_seconds=60)
+        async with opened(store_url, ScriptedModel(fail), config=config) as memory:
+            for scope in (MIRA, LATER):
+                under_way = await memory.begin(scope, SAID)
+                await memory.complete(under_way, "I see.")
+            started = time.monotonic()
+            receipts = await memory.flush(MIRA, timeout=PATIENCE)
+            assert time.monotonic() - started < PATIENCE / 2
+            assert [receipt.status for receipt in receipts] == ["failed", "failed"]
+
+    async def test_flush_keeps_its_time_limit(self, store_url: str) -> None:
+        gate = Gate()
+        async with opened(store_url, gate.model, config=jobs()) as memory:
+            under_way = await memory.begin(MIRA, "Fact one holds for good")
+            await memory.complete(under_way, "I see.")
+            started = time.monotonic()
+            (receipt,) = await memory.flush(MIRA, timeout=0.2)
+            assert time.monotonic() - started < 5
+            assert receipt.status == "queued"
+            gate.open.set()
+
+    async def test_the_second_try_succeeds_and_stores_once(self, store_url: str) -> None:
+        answers = iter([RuntimeError("out of order"), {"entries": [entry(SKEW, SAID)]}])
+
+        def respond(_request: ChatRequest) -> Any:
+            answer = next(answers)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        async with opened(store_url, ScriptedModel(respond), config=jobs()) as memory:
+            assert (await turn(memory, MIRA, SAID)).status == "failed"
+            await until(lambda: nothing_queued(memory))
+            (row,) = await memory.ledger(MIRA)
+            assert row.receipt.status == "stored"
+            stats = await memory.stats()
+            assert (stats.entries, stats.dead_turns) == (1, 0)
+
+    async def test_after_its_attempts_a_turn_is_given_up_and_can_be_brought_back(self, store_url: str) -> None:
+        events: list[Event] = []
+        broken = True
+
+        def respond(_request: ChatRequest) -> Any:
+            if broken:
+                raise RuntimeError("out of order")
+            return {"entries": [entry(SKEW, SAID)]}
+
+        config = jobs(attempts=3, first_retry_seconds=0.02)
+        model = ScriptedModel(respond)
+        async with opened(store_url, model, config=config, on_event=events.append) as memory:
+            under_way = await memory.begin(MIRA, SAID)
+            await memory.complete(under_way, "I see.")
+            await until(lambda: nothing_queued(memory))
+            assert len(model.requests) == 3
+            (dead,) = await memory.dead_letters()
+            assert (dead.turn_id, dead.attempts) == (under_way.id, 3)
+            (receipt,) = await memory.flush(MIRA)
+            assert receipt.status == "failed"
+            assert receipt.reason.startswith("given up after 3 attempts: ")
+            failures = [event for event in events if event.name == "learning.failed"]
+            assert [event.data["source"] for event in failures] == ["episodic-memory"] * 3
+            assert [event.data["given_up"] for event in failures] == [False, False, True]
+            broken = False
+            assert await memory.retry_dead_letters() == 1
+            await until(lambda: nothing_queued(memory))
+            assert await memory.dead_letters() == []
+            assert (await memory.stats()).entries == 1

@@ -203,10 +203,14 @@ class Jobs:
             await self.look_for_work()
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
+                tried: set[Scope] = set()
                 while waiting := await self._first_tries(scope):
+                    if any(thread in tried and thread not in self._running for thread in waiting):
+                        await asyncio.sleep(WAIT_SECONDS)  # somebody else is at it
                     for thread in waiting:
                         if thread not in self._running:
                             self.wake(thread)
+                    tried.update(waiting)
                     await asyncio.wait([self._running[thread] for thread in waiting], timeout=WAIT_SECONDS)
 
     async def _first_tries(self, scope: Scope | None) -> list[Scope]:

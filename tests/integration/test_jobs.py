@@ -108,6 +108,27 @@ class TestTogether:
             await until(lambda: nothing_queued(memory))
             assert (await memory.stats()).entries == 1
 
+    async def test_waiting_for_another_worker_is_no_busy_loop(self, store_url: str) -> None:
+        async with opened(store_url, ScriptedModel(facts), config=jobs(in_process=False)) as memory:
+            under_way = await memory.begin(MIRA, "Fact one holds for good")
+            await memory.complete(under_way, "I see.")
+            store = memory._store
+            other = await store.jobs.acquire(MIRA, "extract", "another worker", 60)
+            assert other
+            acquire, tries = store.jobs.acquire, []
+
+            async def counted(*values: Any) -> Any:
+                tries.append(values)
+                return await acquire(*values)
+
+            store.jobs.acquire = counted
+            (receipt,) = await memory.flush(MIRA, timeout=0.5)
+            assert receipt.status == "queued"
+            assert 1 < len(tries) < 12
+            await store.jobs.release(other)
+            await memory.flush(MIRA, timeout=PATIENCE)
+            assert (await memory.stats()).entries == 1
+
     async def test_near_duplicates_learned_at_once_are_stored_once(self, store_url: str) -> None:
         """Both threads have their answer before either compares it with what is stored."""
         contents = {

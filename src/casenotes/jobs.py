@@ -48,6 +48,8 @@ class Jobs:
         self._again: set[Scope] = set()
         self._timers: dict[Scope, asyncio.TimerHandle] = {}
         self._polling: asyncio.Task[None] | None = None
+        self._is_closing = False
+        self._is_closed = False
 
     def start(self) -> None:
         """Look for work that others left, now and then."""
@@ -71,6 +73,8 @@ class Jobs:
 
     def wake(self, scope: Scope) -> None:
         """There may be something to learn in a thread."""
+        if self._is_closed:
+            return
         if scope in self._running:
             self._again.add(scope)
             return
@@ -87,6 +91,8 @@ class Jobs:
 
     def wake_later(self, scope: Scope, seconds: float) -> None:
         """Try a thread again after a while, should this process still be there."""
+        if self._is_closing:
+            return
         loop = asyncio.get_running_loop()
         timer = self._timers.get(scope)
         if timer is not None and timer.when() <= loop.time() + seconds:
@@ -231,18 +237,24 @@ class Jobs:
                 await asyncio.sleep(self._settings.poll_seconds)
 
     async def close(self, timeout: float) -> None:
-        """Finish what is under way within the time; the rest stays queued in the store."""
-        if self._polling:
-            self._polling.cancel()
+        """Learn from what is noticed here within the time; the rest stays queued in the store."""
+        self._is_closing = True
         for timer in self._timers.values():
             timer.cancel()
-        running: Sequence[asyncio.Task[None]] = list(self._running.values())
-        if running:
-            _done, pending = await asyncio.wait(running, timeout=timeout)
-            self._again.clear()
-            for task in pending:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+        polling = [self._polling] if self._polling else []
+        await _end(polling)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout
+        while self._running and (left := until - loop.time()) > 0:
+            await asyncio.wait(list(self._running.values()), timeout=left)
+        self._is_closed = True
+        await _end(list(self._running.values()))
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _is_final(error: Exception) -> bool:

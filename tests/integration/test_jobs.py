@@ -213,6 +213,38 @@ class TestClosing:
             assert (await memory.stats()).entries == 1
             assert len(gate.model.requests) == 2, "the lease was given back, the turn had stayed queued"
 
+    async def test_closing_finishes_every_turn_it_has_time_for(self, store_url: str) -> None:
+        """The second turn of a thread is noticed when the first one is done, and that may be while closing."""
+        gate = Gate()
+        async with opened(store_url, gate.model, config=jobs(poll_seconds=60)) as memory:
+            for count in range(3):
+                under_way = await memory.begin(MIRA, f"Fact {count} holds for good")
+                await memory.complete(under_way, "I see.")
+                await gate.asked.wait()
+            asyncio.get_running_loop().call_later(0.05, gate.open.set)
+        asked = len(gate.model.requests)
+        assert asked == 3
+        async with opened(store_url) as memory:
+            stats = await memory.stats()
+            assert (stats.entries, stats.queued_turns) == (3, 0)
+
+    async def test_nothing_goes_on_after_closing(self, store_url: str) -> None:
+        """No timer of a failure while closing wakes up a memory whose store is closed."""
+        events: list[Event] = []
+        gate = Gate(lambda _request: 1 / 0)
+        config = jobs(first_retry_seconds=0.05, poll_seconds=60)
+        before = asyncio.all_tasks()
+        async with opened(store_url, gate.model, config=config, on_event=events.append) as memory:
+            under_way = await memory.begin(MIRA, SAID)
+            await memory.complete(under_way, "I see.")
+            await gate.asked.wait()
+            asyncio.get_running_loop().call_later(0.05, gate.open.set)
+        assert asyncio.all_tasks() == before
+        told, asked = len(events), len(gate.model.requests)
+        await asyncio.sleep(0.2)
+        assert (len(events), len(gate.model.requests)) == (told, asked)
+        assert asyncio.all_tasks() == before
+
     async def test_cancelling_a_call_that_waits_leaves_nothing_open(self, store_url: str) -> None:
         gate = Gate()
         before = asyncio.all_tasks()

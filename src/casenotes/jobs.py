@@ -263,8 +263,9 @@ def _is_final(error: Exception) -> bool:
 
 
 def _told(error: Exception) -> str:
-    """What went wrong, fit to be kept and logged."""
-    return mask(f"{type(error).__name__}: {error}"[:2_000])[:1_000]
+    """What went wrong, fit to be kept and logged: without secrets, and without what no database takes."""
+    text = f"{type(error).__name__}: {error}"[:2_000].replace("\x00", "")
+    return mask(text.encode("utf-8", "replace").decode("utf-8"))[:1_000]
 
 
 def _now() -> datetime:

@@ -336,3 +336,15 @@ class TestFailures:
             await until(lambda: nothing_queued(memory))
             assert await memory.dead_letters() == []
             assert (await memory.stats()).entries == 1
+
+    async def test_an_error_that_no_database_takes_is_noted(self, store_url: str) -> None:
+        def respond(_request: ChatRequest) -> None:
+            raise RuntimeError("bytes \x00 and halves \ud800 of characters")
+
+        model = ScriptedModel(respond)
+        async with opened(store_url, model, config=jobs(first_retry_seconds=60)) as memory:
+            async with asyncio.timeout(PATIENCE):
+                receipt = await turn(memory, MIRA, SAID)
+            assert receipt.status == "failed"
+            assert "of characters" in receipt.reason
+            assert len(model.requests) == 1

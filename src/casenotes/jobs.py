@@ -171,6 +171,10 @@ class Jobs:
                 lease, turn.turn_id, _told(error), _now() + BUDGET_PAUSE, counts=False, dead=False
             )
             self._report(turn.scope, error, turn)
+        except asyncio.CancelledError as error:
+            if _is_asked_to_stop():
+                raise
+            await self._failed(lease, turn, ModelError(f"the request was cancelled from within: {error}"))
         except Exception as error:
             await self._failed(lease, turn, error)
 
@@ -255,6 +259,12 @@ async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _is_asked_to_stop() -> bool:
+    """Client libraries let cancellations of their own escape, too: those are failures like others."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _is_final(error: Exception) -> bool:

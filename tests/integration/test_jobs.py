@@ -337,6 +337,21 @@ class TestFailures:
             assert await memory.dead_letters() == []
             assert (await memory.stats()).entries == 1
 
+    async def test_a_model_that_is_always_cancelled_from_within_is_given_up(self, store_url: str) -> None:
+        """Client libraries with cancel scopes of their own let such errors escape; nobody asked for it."""
+
+        def respond(_request: ChatRequest) -> None:
+            raise asyncio.CancelledError("a scope inside the client")
+
+        model = ScriptedModel(respond)
+        async with opened(store_url, model, config=jobs(attempts=2, first_retry_seconds=0.02)) as memory:
+            async with asyncio.timeout(PATIENCE):
+                assert (await turn(memory, MIRA, SAID)).status == "failed"
+            await until(lambda: nothing_queued(memory))
+            assert len(model.requests) == 2
+            (dead,) = await memory.dead_letters()
+            assert "cancelled" in str(dead.error)
+
     async def test_an_error_that_no_database_takes_is_noted(self, store_url: str) -> None:
         def respond(_request: ChatRequest) -> None:
             raise RuntimeError("bytes \x00 and halves \ud800 of characters")

@@ -363,3 +363,24 @@ class TestFailures:
             assert receipt.status == "failed"
             assert "of characters" in receipt.reason
             assert len(model.requests) == 1
+
+    async def test_the_host_is_served_while_a_huge_answer_is_checked(self, sqlite_url: str) -> None:
+        """Checking takes seconds for a megabyte of numbers, and must not hold up anybody's turn."""
+        content = "1 2 3 4 5 " * 30_000
+        model = ScriptedModel(lambda _request: {"entries": [entry(content, SAID)]})
+        longest = 0.0
+
+        async def watch() -> None:
+            nonlocal longest
+            while True:
+                started = time.monotonic()
+                await asyncio.sleep(0.01)
+                longest = max(longest, time.monotonic() - started)
+
+        async with opened(sqlite_url, model, config=jobs()) as memory:
+            watching = asyncio.create_task(watch())
+            started = time.monotonic()
+            assert statuses(await turn(memory, MIRA, SAID)) == [("rejected", "unsupported")]
+            took = time.monotonic() - started
+            watching.cancel()
+        assert longest < max(0.5, took / 3)

@@ -8,7 +8,7 @@ what is a duplicate must be decided in view of all there is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from casenotes.clock import Clock
@@ -16,6 +16,7 @@ from casenotes.config import EpisodicSettings
 from casenotes.errors import StoreError
 from casenotes.events import Events
 from casenotes.learn.ask import Asker
+from casenotes.learn.candidate import Candidate
 from casenotes.learn.echo import EchoGuard
 from casenotes.learn.evidence import Passage, judge
 from casenotes.learn.extract import SCHEMA, read_reply
@@ -110,7 +111,7 @@ async def extract(work: Work, tools: Tools) -> Work:
     for request in requests[-MAX_REQUESTS:]:
         reply = await tools.asker.ask(work.turn.scope, "extract", system, request, SCHEMA)
         proposed = await read_reply(reply)
-        drafts += [Draft(replace(c, content=mask(c.content))) for c in proposed.candidates]
+        drafts += await asyncio.to_thread(_masked, proposed.candidates)
         unreadable += proposed.unreadable
     return replace(work, drafts=tuple(drafts), unreadable=tuple(unreadable))
 
@@ -120,6 +121,10 @@ def _not_looked_at(windows: int) -> list[CandidateReceipt]:
         f"of a very long turn only the last {MAX_REQUESTS} windows were looked at, not the {windows} before"
     )
     return [CandidateReceipt("rejected", "", reason="too_long", detail=detail)] if windows > 0 else []
+
+
+def _masked(candidates: Sequence[Candidate]) -> list[Draft]:
+    return [Draft(replace(candidate, content=mask(candidate.content))) for candidate in candidates]
 
 
 async def check_evidence(work: Work, tools: Tools) -> Work:

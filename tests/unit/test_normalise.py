@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casenotes.learn.normalise import collapse, content_hash, cut
+from casenotes.learn.normalise import collapse, content_hash, cut, is_visible
 
 
 def test_r46_02_whitespace_is_collapsed() -> None:
@@ -52,3 +52,10 @@ def test_r46_05_the_hash_is_of_the_lower_cased_collapsed_text() -> None:
 @pytest.mark.parametrize("text", ["", " ", "\n"])
 def test_r46_05_blank_texts_have_one_hash(text: str) -> None:
     assert content_hash(text) == hashlib.sha256(b"").hexdigest()
+
+
+def test_r46_04_what_nobody_sees_is_empty() -> None:
+    assert is_visible(".")
+    assert is_visible("\u200ba\u200b")
+    assert not is_visible("")
+    assert not is_visible(" \u200b\u00ad \u2060\x00\ufeff\u3000")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
+
+from casenotes.characters import BLANK, UNSEEN
 
 NEAR = 40
+_SEEN = re.compile(f"[^{UNSEEN}{BLANK}]")
 
 
 def collapse(text: str) -> str:
@@ -22,6 +26,11 @@ def cut(text: str, max_length: int) -> str:
     limit = max(1, max_length)
     border = text.rfind(" ", max(1, limit - NEAR), limit + 1)
     return text[: border if border > 0 else limit].rstrip() or text[:limit]
+
+
+def is_visible(text: str) -> bool:
+    """Whether a reader sees anything of it."""
+    return _SEEN.search(text) is not None
 
 
 def content_hash(text: str) -> str:

@@ -20,7 +20,7 @@ from casenotes.learn.candidate import Candidate
 from casenotes.learn.echo import EchoGuard
 from casenotes.learn.evidence import Passage, judge
 from casenotes.learn.extract import SCHEMA, read_reply
-from casenotes.learn.normalise import collapse, content_hash, cut
+from casenotes.learn.normalise import collapse, content_hash, cut, is_visible
 from casenotes.learn.prompts import prompt
 from casenotes.learn.quotes import MappedText
 from casenotes.learn.save import all_evidence, to_be_saved
@@ -153,7 +153,7 @@ async def normalise(work: Work, tools: Tools) -> Work:
     def normalised(draft: Draft) -> Draft:
         content = cut(collapse(draft.candidate.content), tools.settings.max_entry_length)
         changed = replace(draft, candidate=replace(draft.candidate, content=content))
-        return changed if content else refused(changed, "empty", "nothing is left of the content")
+        return changed if is_visible(content) else refused(changed, "empty", "nothing is left of the content")
 
     return work.changed(normalised)
 

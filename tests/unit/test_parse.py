@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from casenotes.errors import ModelError, UnreadableOutput
+from casenotes.learn.extract import read_entries
 from casenotes.models.parse import MAX_CHARACTERS, MAX_DEPTH, parse_object
 
 A, B = {"text": "a"}, {"text": "b", "tags": ["x", "y"]}
@@ -121,6 +122,20 @@ def test_without_a_wanted_key_the_first_object_that_holds_anything_counts() -> N
 
 def test_a_whole_object_without_the_wanted_key_is_the_callers_to_judge() -> None:
     assert parse_object('{"note": "nothing to tell"}', "entries") == {"note": "nothing to tell"}
+
+
+def test_an_object_in_an_object_is_found_in_text_and_in_arguments() -> None:
+    wrapped = {"result": {"entries": [A]}}
+    assert parse_object(json.dumps(wrapped), "entries") == {"entries": [A]}
+    assert parse_object(wrapped, "entries") == {"entries": [A]}
+
+
+@pytest.mark.parametrize("answer", [{"error": "overloaded"}, {"memories": [A]}, A])
+def test_an_answer_without_entries_does_not_say_that_there_are_none(answer: dict[str, object]) -> None:
+    for output in (answer, json.dumps(answer)):
+        with pytest.raises(UnreadableOutput, match="has no entries, only"):
+            read_entries(output)
+    assert read_entries({}) == read_entries('{"entries": []}') == ([], [])
 
 
 def test_depth_is_bounded_in_every_way_in() -> None:

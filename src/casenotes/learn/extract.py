@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from casenotes.errors import UnreadableOutput
 from casenotes.learn.candidate import Candidate
 from casenotes.models.chat import ChatReply
 from casenotes.models.parse import parse_object
@@ -63,8 +64,14 @@ async def read_reply(reply: ChatReply) -> Proposed:
 
 
 def read_entries(output: str | Mapping[str, Any]) -> Proposed:
-    """The entries of a model's answer; raises UnreadableOutput if there is no answer in it."""
-    entries = parse_object(output, "entries").get("entries") or []
+    """The entries of a model's answer; raises UnreadableOutput if there is no answer in it.
+
+    An empty object says that there is nothing to tell; one with other things in it says nothing of the kind.
+    """
+    answer = parse_object(output, "entries")
+    if answer and "entries" not in answer:
+        raise UnreadableOutput(f"the model's answer has no entries, only {', '.join(answer)[:100]}")
+    entries = answer.get("entries") or []
     if not isinstance(entries, list):
         return Proposed([], [malformed(entries, "entries is no list")])
     read = [_candidate(item) for item in entries[:MAX_CANDIDATES]]

@@ -54,6 +54,8 @@ def parse_object(output: str | Mapping[str, Any], wanted: str = "") -> dict[str,
     """
     if isinstance(output, str):
         output = _object_in_text(output, wanted)
+    else:
+        output = _best([_Candidate(dict(output))], wanted) or {}
     found: dict[str, Any] = _harmless(output, 0)
     return found
 

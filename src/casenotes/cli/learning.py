@@ -15,7 +15,7 @@ from rich.text import Text
 
 from casenotes.cli.options import Agent, Db, Json, check_exists, open_memory
 from casenotes.cli.output import console, errors, excerpt, print_json, safe
-from casenotes.config import DEFAULT_AGENT, Environment
+from casenotes.config import DEFAULT_AGENT, Environment, JobSettings
 from casenotes.errors import UsageError
 from casenotes.events import Event
 from casenotes.memory import Memory
@@ -142,6 +142,7 @@ def worker_command(
         bool, typer.Option("--retry-dead", help="Try turns again that were given up (`doctor` counts them).")
     ] = False,
     concurrency: Annotated[int, typer.Option(min=1, help="Conversations worked on at once.")] = 4,
+    poll_seconds: Annotated[float, typer.Option(min=0.1, help="How often to look for new turns.")] = 2.0,
     db: Db = None,
     json: Json = False,
 ) -> None:
@@ -150,7 +151,8 @@ def worker_command(
     Any number of workers may run on one PostgreSQL store. Interrupt or terminate it to stop: what is
     under way is finished, the rest stays queued.
     """
-    counts = asyncio.run(_work(db, model, once, retry_dead, concurrency, quiet=json))
+    jobs = JobSettings(in_process=False, concurrency=concurrency, poll_seconds=poll_seconds)
+    counts = asyncio.run(_work(db, model, jobs, once=once, retry_dead=retry_dead, quiet=json))
     if json:
         print_json(counts)
     else:
@@ -158,7 +160,7 @@ def worker_command(
 
 
 async def _work(
-    db: str | None, model: str | None, once: bool, retry_dead: bool, concurrency: int, quiet: bool
+    db: str | None, model: str | None, jobs: JobSettings, *, once: bool, retry_dead: bool, quiet: bool
 ) -> Mapping[str, int]:
     environment = Environment.read()
     url = db or environment.database_url
@@ -166,8 +168,7 @@ async def _work(
     chosen = model or environment.model
     if not chosen:
         raise UsageError("no model to learn with; give --model provider:name, or set CASENOTES_MODEL")
-    settings = environment.settings()
-    settings = replace(settings, jobs=replace(settings.jobs, concurrency=concurrency, in_process=False))
+    settings = replace(environment.settings(), jobs=jobs)
     tally = _Tally(quiet)
     async with Memory.open(url, model=chosen, config=settings, on_event=tally) as memory:
         if retry_dead:

@@ -15,9 +15,9 @@ from casenotes.stores.rows import named_queries
 
 SOURCE = Path(casenotes.__file__).parent
 TIERS = (
-    {"types", "errors"},
+    {"types", "errors", "characters"},
     {"config", "clock"},
-    {"characters", "masking"},
+    {"masking"},
     {"tokens", "events", "intake", "tracing"},
     {"models", "stores"},
     {"recall"},

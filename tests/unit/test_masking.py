@@ -478,3 +478,35 @@ def test_hostile_text_takes_time_that_grows_with_its_length(part: str) -> None:
 def test_basic_credentials_are_recognised_by_what_they_unpack_to() -> None:
     packed = b64encode(b"mira:swordfish").decode()
     assert mask(f"authorization: basic {packed}") == "authorization: basic [secret:password]"
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("Password:\xa0swordfish9", "Password:\xa0[secret:password]"),
+        ("password\u2009is\u2009Sw0rdfish9!", "password\u2009is\u2009[secret:password]"),
+        ("pass\u200bword: hunter2x9 and", "pass\u200bword: [secret:password] and"),
+        (f"gh\u200bp_{'a1B2' * 9} ok", "[secret:api_key] ok"),
+        (f"\ufeffghp_{'a1B2' * 4}\xad{'c3D4' * 5}", "\ufeff[secret:api_key]"),
+        ("gh\x01p_" + "a1B2" * 9, "[secret:api_key]"),
+        ("Bearer Xk9fQ2mN7pL4 works", "Bearer [secret:token] works"),
+        ("password -> Sw0rdfish9", "password -> [secret:password]"),
+    ],
+)
+def test_what_a_reader_does_not_see_hides_no_secret(text: str, masked: str) -> None:
+    assert mask(text) == masked
+
+
+def test_a_secret_that_shows_beside_a_masked_one_has_its_place_in_the_text() -> None:
+    text = "AKIAIOSFODNN7ABCDEF1: hunter2zebraQ9 is it"
+    assert [text[s.start : s.end] for s in secrets_in(text)] == ["AKIAIOSFODNN7ABCDEF1", "hunter2zebraQ9"]
+    assert mask(mask(text)) == mask(text)
+
+
+@pytest.mark.parametrize("text", ["access code 403", "login code 401", "the security code 500 page"])
+def test_status_codes_are_no_secrets(text: str) -> None:
+    assert mask(text) == text
+
+
+def test_names_within_names_are_looked_at_a_few_times() -> None:
+    assert secrets_in("api_key:" * 20_000 + " api_key: Xk9fQ2mN7pL4aB")[-1].kind == "api_key"

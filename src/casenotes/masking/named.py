@@ -78,7 +78,7 @@ JOIN = re.compile(
       (?P<pair>{QUOTE}?[ \t]{{0,4}}[,;]?\s{{0,40}}(?:-\s)?{QUOTE}?value{QUOTE}?[ \t]{{0,4}}[:=][ \t]{{0,4}})
     | (?P<typed>:[ \t]{{0,4}}[A-Za-z_][\w.\[\]<>|?]{{0,30}}[ \t]{{1,4}}=[ \t]{{0,4}})
     | (?P<line>{MARK}[ \t]{{0,4}}[:：]{MARK}[ \t]{{0,4}}\r?\n[ \t]{{0,8}}(?:```[a-z]*\r?\n)?)
-    | (?P<assign>[\])]?{QUOTE}?[\])]?{MARK}[ \t]{{0,12}}(?::=|=>|[!=]==?|[:=：＝|]){MARK}[ \t]{{0,12}}{MARK})
+    | (?P<assign>[\])]?{QUOTE}?[\])]?{MARK}[ \t]{{0,12}}(?::=|[=-]>|[!=]==?|[:=：＝|]){MARK}[ \t]{{0,12}}{MARK})
     | (?P<element>{QUOTE}?>\s{{0,4}})
     | (?P<argument>{QUOTE}?[ \t]{{0,4}}[(,][ \t]{{0,4}}(?={QUOTE}))
     | (?P<said>{QUOTE}?{MARK}[ \t]{{1,4}}(?:is|was|will[ ]be|should[ ]be|ist|lautet|war|est|es|era|é|è|foi|это|
@@ -133,6 +133,7 @@ FLAGS = (
     (" -a", ("redis-cli",), re.compile(r" -a ?[\"']?([^\s\"']{3,128})")),
 )
 LOOK_BACK = 200
+MOST_INSIDE = 3
 
 
 class Value(NamedTuple):
@@ -147,6 +148,21 @@ class Value(NamedTuple):
     @property
     def assigned(self) -> bool:
         return self.join in ASSIGNED
+
+
+class _Crowd:
+    """Names within a value that was judged already: a few are looked at, a thousand would take all day."""
+
+    def __init__(self) -> None:
+        self._end = 0
+        self._inside = 0
+
+    def judged(self, value: Value) -> None:
+        self._end = max(self._end, value.end)
+
+    def is_too_dense(self, start: int) -> bool:
+        self._inside = self._inside + 1 if start < self._end else 0
+        return self._inside > MOST_INSIDE
 
 
 def named(text: str, lowered: str) -> Iterator[Span]:
@@ -172,15 +188,22 @@ def named(text: str, lowered: str) -> Iterator[Span]:
 
 def _passwords(text: str, lowered: str, stem: str) -> Iterator[Span]:
     done = 0
+    crowd = _Crowd()
     for start in occurrences(lowered, stem):
         if start < done or (stem in WHOLE_WORDS and not _starts_word(text, start, stem)):
+            continue
+        if crowd.is_too_dense(start):
             continue
         if " is " in (before := text[max(0, start - LONGEST_BEFORE) : start]) or " as " in before:
             yield from _named_behind(before, start)
         if before[-1:] == " " and TALK.match(lowered, start + len(stem)):
             continue
         end = _end_of_name(text, start + len(stem), stem)
-        if end and (value := _value_after(text, end)) and _is_password(text, text[start:end], start, value):
+        value = _value_after(text, end) if end else None
+        if not end or not value:
+            continue
+        crowd.judged(value)
+        if _is_password(text, text[start:end], start, value):
             done = value.end
             yield value.start, value.end, "password"
 
@@ -273,11 +296,16 @@ def _named_behind(before: str, start: int) -> Iterator[Span]:
 
 def _keys(text: str, lowered: str, stem: str, kind: str) -> Iterator[Span]:
     done = 0
+    crowd = _Crowd()
     for start in occurrences(lowered, stem):
-        if start < done or not _names_a_key(text, start, stem):
+        if start < done or not _names_a_key(text, start, stem) or crowd.is_too_dense(start):
             continue
         end = _end_of_name(text, start + len(stem), stem)
-        if end and (value := _value_after(text, end)) and _is_key(text, value):
+        value = _value_after(text, end) if end else None
+        if value is None:
+            continue
+        crowd.judged(value)
+        if _is_key(text, value):
             done = value.end
             yield value.start, value.end, kind
 

@@ -49,7 +49,7 @@ PIN = re.compile(
     rf"|(?:[\"'*_]{{0,3}}\s{{0,2}}[:=]\s{{0,2}}|\sis\s)[\"'*_`]{{0,3}}(?P<six>\d{{6}})){DIGITS_END}"
 )
 CVV = re.compile(rf"cv[vc]2?(?:\s(?:code|number))?{SAID}(\d{{3,4}}){DIGITS_END}")
-CODE = re.compile(rf"code{SAID}(\d{{3,8}}(?:[ -]\d{{3,4}})?){DIGITS_END}")
+CODE = re.compile(rf"code{SAID}(\d{{4,8}}|\d{{3,4}}[ -]\d{{3,4}}){DIGITS_END}")
 CODE_OF = re.compile(
     r"(?:verification|one-time|otp|2fa|mfa|security|authentication|login|access|unlock|door|gate|alarm|entry|"
     r"recovery|sms)[ -](?:pass)?\Z"

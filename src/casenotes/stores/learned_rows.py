@@ -50,7 +50,6 @@ def entry_values(key: Values, learned: Learned, change: int, time: Callable[[dat
             "source": entry.source,
             "verified": entry.verified,
             "message": entry.message_id,
-            "model": learned.embedding_model if entry.vector else None,
             "created_at": time(entry.created_at),
             "change": change,
         }
@@ -84,7 +83,10 @@ def seen_again_values(
     key: Values, items: Sequence[Corroboration], time: Callable[[datetime], Any]
 ) -> list[Values]:
     """Parameters of corroborated entries."""
-    return [{**key, "entry": item.entry_id, "seen_at": time(item.seen_at)} for item in items]
+    return [
+        {**key, "entry": item.entry_id, "seen_at": time(item.seen_at), "verified": item.verified}
+        for item in items
+    ]
 
 
 def receipt_values(key: Values, learned: Learned, time: Callable[[datetime], Any]) -> list[Values]:

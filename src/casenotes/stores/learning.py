@@ -73,11 +73,12 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class Corroboration:
-    """More evidence for an entry that is there already."""
+    """More evidence for an entry that is there already; checked evidence verifies it."""
 
     entry_id: str
     evidence: Sequence[Evidence]
     seen_at: datetime
+    verified: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,6 @@ class Learned:
     corroborations: Sequence[Corroboration]
     receipts: Sequence[CandidateReceipt]
     space_id: int
-    embedding_model: str
     seen: int
     at: datetime
 

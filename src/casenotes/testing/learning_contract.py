@@ -48,7 +48,7 @@ def learned(
 ) -> Learned:
     """What a turn taught."""
     receipts = [CandidateReceipt("stored", e.content, e.source, entry_id=e.id) for e in entries]
-    given: dict[str, Any] = {"corroborations": [], "receipts": receipts, "embedding_model": "model", "at": NOON}
+    given: dict[str, Any] = {"corroborations": [], "receipts": receipts, "at": NOON}
     return Learned(turn_id, entries, space_id=space_id, seen=seen, **{**given, **values})
 
 
@@ -82,6 +82,24 @@ class LearningContract:
         state = await store.jobs.turn(ANN, "turn")
         assert state is not None
         assert state.learning == "done"
+
+    async def test_a_turn_that_failed_after_all_is_taken_off_the_queue(self, store: Store) -> None:
+        await finished_turn(store)
+        await store.append(ANN, [], TurnMark("turn", "failure", NOON))
+        assert await store.jobs.queued(ANN) == []
+        await store.append(ANN, [], TurnMark("turn", "success", NOON, learn=True))
+        assert len(await store.jobs.queued(ANN)) == 1
+
+    async def test_a_message_said_again_belongs_to_the_new_turn(self, store: Store) -> None:
+        """Saved before any turn, or in one that came to nothing; not if it was learned from."""
+        await store.append(ANN, [said("a"), said("b")])
+        await store.append(ANN, [said("a")], TurnMark("one", "open", NOON))
+        await store.append(ANN, [said("a"), said("c")], TurnMark("two", "open", NOON))
+        assert [m.id for m in (await store.jobs.log(ANN, "two", 6)).messages] == ["a", "c"]
+        await store.append(ANN, [], TurnMark("two", "success", NOON, learn=True))
+        await store.append(ANN, [said("a"), said("d")], TurnMark("three", "open", NOON))
+        assert [m.id for m in (await store.jobs.log(ANN, "two", 6)).messages] == ["a", "c"]
+        assert [m.id for m in (await store.jobs.log(ANN, "three", 6)).messages] == ["d"]
 
     async def test_turns_that_are_not_to_be_learned_from_are_not_queued(self, store: Store) -> None:
         await store.append(ANN, [said("a")], TurnMark("t", "open", NOON))
@@ -248,10 +266,11 @@ class LearningContract:
         assert await store.entries.ledger(replace(ANN, thread_id="t9"), None, 10) == []
         assert len(await store.entries.ledger(ANN, None, 1)) == 1
 
-    async def test_shown_items_are_kept_by_thread_with_their_last_turn(self, store: Store) -> None:
+    async def test_shown_items_are_kept_by_thread_and_turn(self, store: Store) -> None:
         await finished_turn(store, turn_id="one", shown=[Shown("entry", "e1"), Shown("message", "m1")])
         await finished_turn(store, turn_id="two", shown=[Shown("entry", "e1")])
         assert set(await store.entries.shown(ANN)) == {
+            ShownItem("entry", "e1", "one"),
             ShownItem("entry", "e1", "two"),
             ShownItem("message", "m1", "one"),
         }

@@ -42,14 +42,24 @@ ON CONFLICT DO NOTHING
 -- name: close_turn
 UPDATE casenotes.turns
    SET status = %(status)s, closed_at = %(at)s,
-       learning = coalesce(learning, CASE WHEN %(learn)s::boolean THEN 'queued' END)
+       learning = CASE WHEN %(learn)s::boolean THEN coalesce(learning, 'queued')
+                       WHEN learning <> 'queued' THEN learning END
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
    AND turn_id = %(turn)s
+
+-- name: claim_message
+-- A message that is said again, because its turn failed or it was saved before any turn, belongs to the new one.
+UPDATE casenotes.messages SET turn_id = %(turn)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND message_id = %(id)s
+   AND (turn_id IS NULL OR turn_id IN (
+        SELECT t.turn_id FROM casenotes.turns AS t
+         WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
+           AND t.status <> 'success'))
 
 -- name: put_shown
 INSERT INTO casenotes.shown (agent_id, resource_id, thread_id, kind, item_id, turn_id)
 VALUES (%(agent)s, %(resource)s, %(thread)s, %(kind)s, %(id)s, %(turn)s)
-ON CONFLICT (agent_id, resource_id, thread_id, kind, item_id) DO UPDATE SET turn_id = excluded.turn_id
+ON CONFLICT DO NOTHING
 
 -- name: history_before
 SELECT * FROM (
@@ -265,9 +275,9 @@ SELECT coalesce(max(change), 0) FROM casenotes.entries WHERE agent_id = %(agent)
 
 -- name: insert_entry
 INSERT INTO casenotes.entries (agent_id, resource_id, entry_id, content, content_hash, source, status, verified,
-                     thread_id, message_id, embedding_model, created_at, last_seen_at, change)
+                     thread_id, message_id, created_at, last_seen_at, change)
 VALUES (%(agent)s, %(resource)s, %(id)s, %(content)s, %(hash)s, %(source)s, 'active', %(verified)s,
-        %(thread)s, %(message)s, %(model)s, %(created_at)s, %(created_at)s, %(change)s)
+        %(thread)s, %(message)s, %(created_at)s, %(created_at)s, %(change)s)
 
 -- name: insert_evidence
 INSERT INTO casenotes.evidence (agent_id, resource_id, entry_id, message_id, start, stop, quote_hash)
@@ -275,7 +285,7 @@ VALUES (%(agent)s, %(resource)s, %(entry)s, %(message)s, %(start)s, %(stop)s, %(
 ON CONFLICT DO NOTHING
 
 -- name: see_entry_again
-UPDATE casenotes.entries SET last_seen_at = greatest(last_seen_at, %(seen_at)s)
+UPDATE casenotes.entries SET last_seen_at = greatest(last_seen_at, %(seen_at)s), verified = verified OR %(verified)s
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND entry_id = %(entry)s
 
 -- name: insert_receipt

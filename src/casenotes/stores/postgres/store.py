@@ -134,6 +134,9 @@ class PostgresStore:
             saved, added = _in_sequence(given, known, seq)
             if added:
                 await self._insert(connection, key, added, change, turn.turn_id if turn else None)
+            if turn and known:
+                claimed = [{**key, "id": message_id, "turn": turn.turn_id} for message_id in known]
+                await connection.cursor().executemany(self._sql["claim_message"], claimed)
             if turn:
                 await self._mark_turn(connection, key, turn, min((m.seq or 0 for m in saved), default=0))
         new_ids = {str(message.id) for message in added}

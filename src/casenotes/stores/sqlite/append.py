@@ -99,8 +99,16 @@ class Appender:
                 tail.seq -= 1
                 tail.times.pop()
                 stored = known[str(message.id)] = self._repeated(connection, request.key, message)
+                self._claim(connection, request, message)
                 seqs.append(stored.seq or 0)
         return Appended(request.messages, request.key[2], seqs, new_ids, known)
+
+    def _claim(self, connection: sqlite3.Connection, request: AppendRequest, message: Message) -> None:
+        """A message known before belongs to the turn it is said in now, unless it was learned from."""
+        if request.turn:
+            agent, resource, thread = request.key
+            values = {"agent": agent, "resource": resource, "thread": thread, "id": message.id}
+            connection.execute(self._sql["claim_message"], values | {"turn": request.turn.turn_id})
 
     def _tail(self, connection: sqlite3.Connection, key: ThreadKey, tails: dict[ThreadKey, _Tail]) -> _Tail:
         if key not in tails:

@@ -41,13 +41,23 @@ ON CONFLICT DO NOTHING
 
 -- name: close_turn
 UPDATE turns SET status = :status, closed_at = :at,
-                 learning = coalesce(learning, CASE WHEN :learn THEN 'queued' END)
+                 learning = CASE WHEN :learn THEN coalesce(learning, 'queued')
+                                 WHEN learning <> 'queued' THEN learning END
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND turn_id = :turn
+
+-- name: claim_message
+-- A message that is said again, because its turn failed or it was saved before any turn, belongs to the new one.
+UPDATE messages SET turn_id = :turn
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND message_id = :id
+   AND (turn_id IS NULL OR turn_id IN (
+        SELECT t.turn_id FROM turns AS t
+         WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
+           AND t.status <> 'success'))
 
 -- name: put_shown
 INSERT INTO shown (agent_id, resource_id, thread_id, kind, item_id, turn_id)
 VALUES (:agent, :resource, :thread, :kind, :id, :turn)
-ON CONFLICT DO UPDATE SET turn_id = excluded.turn_id
+ON CONFLICT DO NOTHING
 
 -- name: history_before
 SELECT * FROM (
@@ -242,9 +252,9 @@ SELECT coalesce(max(change), 0) FROM entries WHERE agent_id = :agent AND resourc
 
 -- name: insert_entry
 INSERT INTO entries (agent_id, resource_id, entry_id, content, content_hash, source, status, verified,
-                     thread_id, message_id, embedding_model, created_at, last_seen_at, change)
+                     thread_id, message_id, created_at, last_seen_at, change)
 VALUES (:agent, :resource, :id, :content, :hash, :source, 'active', :verified,
-        :thread, :message, :model, :created_at, :created_at, :change)
+        :thread, :message, :created_at, :created_at, :change)
 
 -- name: insert_evidence
 INSERT INTO evidence (agent_id, resource_id, entry_id, message_id, start, stop, quote_hash)
@@ -252,7 +262,7 @@ VALUES (:agent, :resource, :entry, :message, :start, :stop, :hash)
 ON CONFLICT DO NOTHING
 
 -- name: see_entry_again
-UPDATE entries SET last_seen_at = max(last_seen_at, :seen_at)
+UPDATE entries SET last_seen_at = max(last_seen_at, :seen_at), verified = max(verified, :verified)
  WHERE agent_id = :agent AND resource_id = :resource AND entry_id = :entry
 
 -- name: insert_receipt

@@ -22,7 +22,6 @@ CREATE TABLE casenotes.entries (
     verified        boolean NOT NULL,
     thread_id       text COLLATE "C" NOT NULL,
     message_id      text COLLATE "C",                       -- the newest message it is quoted from
-    embedding_model text,
     metadata        text,                       -- JSON object
     created_at      timestamptz NOT NULL,           -- time of the newest evidence when it was learned
     last_seen_at    timestamptz NOT NULL,
@@ -71,8 +70,8 @@ CREATE TABLE casenotes.shown (                            -- items that a thread
     thread_id   text COLLATE "C" NOT NULL,
     kind        text NOT NULL CHECK (kind IN ('entry', 'message')),
     item_id     text COLLATE "C" NOT NULL,
-    turn_id     text COLLATE "C" NOT NULL,                  -- the last turn that it was shown in
-    PRIMARY KEY (agent_id, resource_id, thread_id, kind, item_id)
+    turn_id     text COLLATE "C" NOT NULL,                  -- the turn that it was shown in
+    PRIMARY KEY (agent_id, resource_id, thread_id, turn_id, kind, item_id)
 );
 
 CREATE TABLE casenotes.leases (

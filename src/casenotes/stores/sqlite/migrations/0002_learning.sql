@@ -22,7 +22,6 @@ CREATE TABLE entries (
     verified        INTEGER NOT NULL,
     thread_id       TEXT NOT NULL,
     message_id      TEXT,                       -- the newest message it is quoted from
-    embedding_model TEXT,
     metadata        TEXT,                       -- JSON object
     created_at      INTEGER NOT NULL,           -- time of the newest evidence when it was learned
     last_seen_at    INTEGER NOT NULL,
@@ -71,8 +70,8 @@ CREATE TABLE shown (                            -- items that a thread's model h
     thread_id   TEXT NOT NULL,
     kind        TEXT NOT NULL CHECK (kind IN ('entry', 'message')),
     item_id     TEXT NOT NULL,
-    turn_id     TEXT NOT NULL,                  -- the last turn that it was shown in
-    PRIMARY KEY (agent_id, resource_id, thread_id, kind, item_id)
+    turn_id     TEXT NOT NULL,                  -- the turn that it was shown in
+    PRIMARY KEY (agent_id, resource_id, thread_id, turn_id, kind, item_id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE leases (

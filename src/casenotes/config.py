@@ -133,6 +133,10 @@ class EpisodicSettings:
             raise SettingsError("dedupe_similarity_threshold is True; give a number from 0 to 1, or False")
         if threshold is not False:
             _between("dedupe_similarity_threshold", threshold, 0, 1)
+        for name in ("extraction_prompt", "injection_prompt", "recall_tool_prompt"):
+            text = getattr(self, name)
+            if text is not None and not (isinstance(text, str) and text.strip()):
+                raise SettingsError(f"{name} is {text!r}; give a text, or None for the built-in one")
         if self.verify_evidence is False and self.extraction_prompt is None:
             raise SettingsError(
                 "verify_evidence is False without an extraction_prompt; the built-in one is checked"
@@ -148,6 +152,7 @@ class EpisodicSettings:
                 f"{self.max_entries_per_run!r}; they are two names of one setting, give one"
             )
         object.__setattr__(self, "max_entries_per_turn", self.max_entries_per_run)
+        object.__setattr__(self, "max_entries_per_run", None)
 
     @property
     def similarity_threshold(self) -> float | None:

@@ -100,6 +100,7 @@ class ModelError(CasenotesError):
         super().__init__(text)
         self.may_pass = may_pass
         self.status = status
+        self.calls = 1  # how often the model was asked
 
 
 class ModelRefused(ModelError):

@@ -55,23 +55,38 @@ def _digest(message: Message) -> str:
 
 
 def redacted(message: Message) -> Message:
-    """The message with secrets masked in its text, its tool calls and their results."""
+    """The message with secrets masked in its text, its metadata, its tool calls and their results."""
     from casenotes.masking import mask
-
-    def masked(value: Any) -> Any:
-        if isinstance(value, str):
-            return mask(value)
-        if isinstance(value, Mapping):
-            return {key: masked(item) for key, item in value.items()}
-        return [masked(item) for item in value] if isinstance(value, list | tuple) else value
 
     parts = tuple(
         replace(part, content=mask(part.content))
         if isinstance(part, ToolResult)
-        else replace(part, arguments=masked(part.arguments))
+        else replace(part, arguments=_redacted(part.arguments, ""))
         for part in message.parts
     )
-    return replace(message, text=mask(message.text), parts=parts)
+    return replace(message, text=mask(message.text), parts=parts, metadata=_redacted(message.metadata, ""))
+
+
+def _redacted(value: Any, name: str) -> Any:
+    """A value of JSON with every text masked in view of the name it stands under."""
+    if isinstance(value, str):
+        return _masked_under(name, value)
+    if isinstance(value, Mapping):
+        own = value.get("name") or value.get("key")
+        pair = own if isinstance(own, str) and "value" in value else None
+        return {
+            key: _redacted(item, pair if pair and key == "value" else str(key)) for key, item in value.items()
+        }
+    return [_redacted(item, name) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _masked_under(name: str, text: str) -> str:
+    """A text masked as what it is assigned to tells: `password` says what the value alone does not."""
+    from casenotes.masking import mask
+
+    head = f"{name}: "
+    masked = mask(head + text)
+    return masked[len(head) :] if masked.startswith(head) else mask(text)
 
 
 def check_message(message: Message, max_characters: int) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from casenotes.config import JobSettings
@@ -47,6 +47,7 @@ class Jobs:
         self._running: dict[Scope, asyncio.Task[None]] = {}
         self._again: set[Scope] = set()
         self._timers: dict[Scope, asyncio.TimerHandle] = {}
+        self._resting: dict[Scope, float] = {}
         self._polling: asyncio.Task[None] | None = None
         self._is_closing = False
         self._is_closed = False
@@ -67,13 +68,14 @@ class Jobs:
         except CasenotesError as error:
             self._report(None, error)
             return 0
-        for scope in threads:
+        ready = [scope for scope in threads if not self._rests(scope)]
+        for scope in ready:
             self.wake(scope)
-        return len(threads)
+        return len(ready)
 
     def wake(self, scope: Scope) -> None:
         """There may be something to learn in a thread."""
-        if self._is_closed:
+        if self._is_closed or self._rests(scope):
             return
         if scope in self._running:
             self._again.add(scope)
@@ -88,6 +90,19 @@ class Jobs:
         self._again.discard(scope)
         if again and not task.cancelled():
             self.wake(scope)
+
+    def _rests(self, scope: Scope) -> bool:
+        """Whether a thread waits because not even a failure could be noted in the store."""
+        until = self._resting.get(scope)
+        if until is not None and until <= asyncio.get_running_loop().time():
+            del self._resting[scope]
+            return False
+        return until is not None
+
+    def _rest(self, scope: Scope) -> None:
+        pause = self._pause(0)
+        self._resting[scope] = asyncio.get_running_loop().time() + pause
+        self.wake_later(scope, pause)
 
     def wake_later(self, scope: Scope, seconds: float) -> None:
         """Try a thread again after a while, should this process still be there."""
@@ -121,13 +136,16 @@ class Jobs:
                     await self._under(lease)
                 finally:
                     await asyncio.shield(self._store.jobs.release(lease))
-            except CasenotesError as error:
+            except LeaseLost as error:
                 self._report(scope, error)
+            except Exception as error:
+                self._report(scope, error)
+                self._rest(scope)
 
     async def _under(self, lease: Lease) -> None:
         """Learn from what is due in a thread, and stop if the lease is lost."""
         performing = asyncio.create_task(self._perform_all(lease))
-        with self._renewed(lease, performing):
+        async with self._renewed(lease, performing):
             try:
                 await asyncio.shield(performing)
             except asyncio.CancelledError:
@@ -138,13 +156,14 @@ class Jobs:
                     raise
                 raise LeaseLost(f"the lease of thread {lease.scope.thread_id!r} was lost") from None
 
-    @contextmanager
-    def _renewed(self, lease: Lease, performing: asyncio.Task[None]) -> Iterator[None]:
+    @asynccontextmanager
+    async def _renewed(self, lease: Lease, performing: asyncio.Task[None]) -> AsyncIterator[None]:
+        """Renewals have ended when this ends: none can come after the lease was given back."""
         renewing = asyncio.create_task(self._renew(lease, performing))
         try:
             yield
         finally:
-            renewing.cancel()
+            await _end([renewing])
 
     async def _renew(self, lease: Lease, performing: asyncio.Task[None]) -> None:
         while True:
@@ -214,20 +233,23 @@ class Jobs:
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 tried: set[Scope] = set()
-                while waiting := await self._first_tries(scope):
+                while (waiting := await self._first_tries(scope)) and not self._is_closed:
                     if any(thread in tried and thread not in self._running for thread in waiting):
                         await asyncio.sleep(WAIT_SECONDS)  # somebody else is at it
                     for thread in waiting:
                         if thread not in self._running:
                             self.wake(thread)
                     tried.update(waiting)
-                    await asyncio.wait([self._running[thread] for thread in waiting], timeout=WAIT_SECONDS)
+                    running = [self._running[thread] for thread in waiting if thread in self._running]
+                    if running:
+                        await asyncio.wait(running, timeout=WAIT_SECONDS)
 
     async def _first_tries(self, scope: Scope | None) -> list[Scope]:
         """Threads with a turn that nobody has tried to learn from yet."""
         if scope is None:
             return list(self._running)
-        return list({turn.scope for turn in await self._due(scope) if turn.attempts == 0})
+        first = {turn.scope for turn in await self._due(scope) if turn.attempts == 0}
+        return [thread for thread in first if not self._rests(thread)]
 
     async def run(self, *, once: bool = False) -> None:
         """Work until cancelled; with `once`, until nothing is due any more."""

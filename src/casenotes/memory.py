@@ -159,8 +159,9 @@ class Memory:
         return cls(store, space, searcher, filler, episodic, learning, settings, clock, events, count)
 
     async def _drain(self) -> None:
+        until = time.monotonic() + self._settings.storage.close_timeout_seconds
         await self._learning.close(self._settings.storage.close_timeout_seconds)
-        await self._filler.settle(timeout=self._settings.storage.close_timeout_seconds)
+        await self._filler.settle(timeout=max(0.0, until - time.monotonic()))
         await self._filler.cancel()
         await self._searcher.close()
 
@@ -186,7 +187,7 @@ class Memory:
         self._learning.notice(scope)
         self._events.emit("turn.started", scope, turn_id=turn_id)
         ids = [str(message.id) for message in saved.given]
-        return Turn(turn_id, scope, context, self._tools(scope, context.messages), message_ids=ids)
+        return Turn(turn_id, scope, context, self._tools(scope, turn_id, context.messages), message_ids=ids)
 
     async def step(self, turn: Turn, messages: Input) -> Context:
         """Save what happened since the last model call and return the context for the next one.
@@ -210,9 +211,13 @@ class Memory:
         """
         if outcome not in OUTCOMES:
             raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
+        if not turn.closing:
+            turn.closing.append(len(turn.message_ids))
+        del turn.message_ids[turn.closing[0] :]  # a repeated call gives its messages the same ids again
         await self._continue(turn, messages, outcome)
         self._events.emit("turn.finished", turn.scope, turn_id=turn.id, outcome=outcome)
         waits = self._settings.episodic.sync if sync is None else sync
+        until = time.monotonic() + SYNC_SECONDS
         if waits:
             await self._filler.settle(turn.scope, SYNC_SECONDS)
         if reason := self._not_learned(turn.scope, outcome):
@@ -220,12 +225,12 @@ class Memory:
         self._learning.queue(turn.scope, turn.id)
         if not waits:
             return Receipt(turn.id, outcome, tuple(turn.message_ids), "queued")
-        await self._learning.settle(turn.scope, SYNC_SECONDS)
+        await self._learning.settle(turn.scope, max(0.0, until - time.monotonic()))
         return await self._learning.receipt(turn.scope, turn.id)
 
     def _not_learned(self, scope: Scope, outcome: str | None) -> str:
         """Why nothing is learned from a turn, empty if something may be."""
-        if not self._learning.is_possible:
+        if not self._learning.is_wanted:
             return "no model is configured" if self._settings.episodic.enabled else "episodic memory is off"
         if scope.resource_id is None:
             return "the scope has no resource_id"
@@ -260,13 +265,13 @@ class Memory:
         from casenotes.stores.base import TurnMark
 
         learn = status not in (None, "open") and not self._not_learned(scope, status)
-        shown = self._shown.of(scope) if status != "open" else ()
+        shown = self._shown.of(scope, turn_id) if status != "open" else ()
         mark = TurnMark(turn_id, status, self._clock.now(), learn, shown)
         checked = self._checked(messages, turn_id, position)
         with self._filler.expecting(scope):
             saved = await self._store.append(scope, checked, mark)
             self._filler.schedule(scope, saved.new_messages)
-        self._shown.saved(scope, shown)
+        self._shown.saved(scope, turn_id, shown)
         return saved
 
     def _checked(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
@@ -288,7 +293,7 @@ class Memory:
         request = RecallRequest(scope, turn_id, query, self._clock.now(), visible, limit)
         deadline = self._settings.recall_deadline_seconds
         gathered = await gather(self._layers, request, deadline, self.count_tokens, self._events)
-        self._shown.add(scope, gathered.shown)
+        self._shown.add(scope, gathered.shown, turn_id)
         return Context(gathered.blocks, recent, {"seconds": timings, "layers": gathered.trace})
 
     async def _recent(self, scope: Scope, timings: dict[str, float]) -> tuple[Message, ...]:
@@ -297,7 +302,7 @@ class Memory:
         timings["recent_messages"] = time.perf_counter() - started
         return tuple(without_broken_pairs(recent))
 
-    def _tools(self, scope: Scope, visible: Sequence[Message]) -> tuple[Tool, ...]:
+    def _tools(self, scope: Scope, turn_id: str, visible: Sequence[Message]) -> tuple[Tool, ...]:
         from casenotes.layers.tools import recall_tool
 
         if scope.resource_id is None or not self._has_entries:
@@ -309,7 +314,7 @@ class Memory:
             top_k = self._settings.episodic.top_k
             hits = await self._search(scope, query, top_k + len(seen), None)
             wanted = [hit for hit in hits if hit.kind == "entry" or hit.id not in seen][:top_k]
-            self._shown.add_hits(scope, wanted)
+            self._shown.add_hits(scope, wanted, turn_id)
             return wanted
 
         return (recall_tool(search, self._settings.episodic.recall_tool_prompt),)

@@ -21,6 +21,7 @@ LearnStatus = Literal["queued", "learned", "failed", "skipped"]
 ROLES: tuple[Role, ...] = get_args(Role)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 MAX_ID_BYTES = 512
+RECALL_TOOL = "recall_memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +230,7 @@ class Turn:
     context: Context
     tools: tuple[Tool, ...] = ()
     message_ids: list[str] = field(default_factory=list, repr=False)
+    closing: list[int] = field(default_factory=list, repr=False)  # where `complete` began, once it was called
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +290,11 @@ def text_problem(value: str) -> str | None:
 
 
 def _part_text(part: Part) -> str:
+    """What search reads of a part; not what our own tool was asked and found, which stands elsewhere."""
     if isinstance(part, ToolResult):
-        return part.content
-    return f"{part.name} {json.dumps(part.arguments, ensure_ascii=False, default=str)}"
+        return "" if part.content.startswith('{"hits":') else part.content
+    return (
+        ""
+        if part.name == RECALL_TOOL
+        else f"{part.name} {json.dumps(part.arguments, ensure_ascii=False, default=str)}"
+    )

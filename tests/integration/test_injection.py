@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from conversation import JONAS, LATER, MIRA, NOW, SAID, SKEW, entry, opened, proposes, quoting, settings, turn
 
-from casenotes import Memory, Message, Scope, Tool, ToolCall, ToolResult
+from casenotes import Memory, Message, Scope, StorageSettings, Tool, ToolCall, ToolResult
 from casenotes.errors import UsageError
 from casenotes.layers.tools import check_names
 from casenotes.stores.sqlite.store import SqliteStore
@@ -231,6 +232,56 @@ class TestBlock:
             assert shown.tokens <= 300
             assert "token budget" in under_way.context.trace["layers"]["memory"]["left_out"][0]
 
+    async def test_an_entry_must_be_relevant_itself(self, store_url: str) -> None:
+        facts = [
+            "The webhook returned 401 because the clock of pay-2 was slow.",
+            "The coffee mug of the night shift was found in the server room.",
+            "The invoice of October was paid twice by the customer.",
+        ]
+        model = proposes(*(entry(fact, fact) for fact in facts))
+        async with opened(
+            store_url, model, embedder="static", config=settings(inject_messages="never")
+        ) as memory:
+            await turn(memory, MIRA, " ".join(facts))
+            text = await block(memory, LATER, "Why did the webhook return 401?")
+            assert facts[0] in text
+            assert "mug" not in text
+            assert "invoice" not in text
+
+    async def test_tools_do_not_take_the_place_of_what_was_said(self, store_url: str) -> None:
+        async with opened(store_url, config=settings(auto_inject_top_k=2)) as memory:
+            under_way = await memory.begin(MIRA, "The webhook failed with 401 on pay-2")
+            for n in range(30):
+                call = ToolCall(f"c{n}", "probe", {"text": "webhook failed with 401 on pay-2"})
+                result = ToolResult(f"c{n}", "webhook failed with 401 on pay-2")
+                await memory.step(
+                    under_way, [Message("assistant", "", parts=(call,)), Message("tool", "", parts=(result,))]
+                )
+            await memory.complete(under_way, "I see.", sync=True)
+            assert 'user said: "The webhook failed with 401 on pay-2"' in await block(memory)
+
+    async def test_small_talk_brings_no_memories_without_vectors_either(self, store_url: str) -> None:
+        class Down(HashEmbedder):
+            async def embed(self, texts):
+                raise OSError("no connection")
+
+        async with opened(store_url, embedder=Down(256)) as memory:
+            for number in range(40):
+                await turn(memory, MIRA, f"Thanks! Case {number} about host pay-{number} is closed.")
+            assert await block(memory, LATER, "thanks!") == ""
+            assert "pay-7" in await block(memory, replace(LATER, thread_id="x"), "What about host pay-7?")
+
+    async def test_words_find_what_a_slow_embedder_does_not(self, store_url: str) -> None:
+        class Slow(HashEmbedder):
+            async def embed(self, texts):
+                await asyncio.sleep(60)
+
+        async with opened(store_url) as memory:
+            await turn(memory, MIRA, SAID)
+        config = replace(settings(), storage=StorageSettings(close_timeout_seconds=0))
+        async with opened(store_url, embedder=Slow(256), config=config) as memory:
+            assert SAID in await block(memory)
+
     async def test_later_steps_of_a_turn_keep_the_block(self, store_url: str) -> None:
         async with opened(store_url, quoting(slow=entry(SKEW, SAID))) as memory:
             await turn(memory, MIRA, SAID)
@@ -245,7 +296,9 @@ class TestBlock:
                 await asyncio.sleep(30)
 
         seen = []
-        config = replace(settings(), recall_deadline_seconds=0.1)
+        config = replace(
+            settings(), recall_deadline_seconds=0.1, storage=StorageSettings(close_timeout_seconds=0)
+        )
         async with opened(store_url) as memory:
             await turn(memory, MIRA, SAID)
         async with opened(store_url, embedder=Slow(256), config=config, on_event=seen.append) as memory:
@@ -254,7 +307,6 @@ class TestBlock:
             failed = [event for event in seen if event.name == "layer.failed"]
             assert [(event.data["source"], event.data["error"]) for event in failed] == [("memory", "late")]
             await memory.complete(under_way, "ok", outcome="failure")
-            memory._settings = replace(config, storage=replace(config.storage, close_timeout_seconds=0))
 
 
 class TestTool:
@@ -312,6 +364,36 @@ class TestTool:
                 await turn(memory, MIRA, f"The webhook failed with code {number}")
             found = await (await self.tool(memory)).call(query="webhook failed with code")
             assert len(found["hits"]) == 2
+
+    async def test_a_wrong_call_is_answered_not_raised(self, store_url: str) -> None:
+        async with opened(store_url) as memory:
+            tool = await self.tool(memory)
+            for wrong in (
+                {},
+                {"q": "webhook"},
+                {"query": 5},
+                {"query": "a", "scope": "jonas"},
+                {"query": "x" * 200_000},
+            ):
+                answer = await tool.call(**wrong)
+                assert answer["hits"] == []
+                assert answer["error"]
+
+    async def test_it_does_not_find_its_own_calls(self, store_url: str) -> None:
+        async with opened(store_url) as memory:
+            await turn(memory, MIRA, SAID)
+            for number in range(3):
+                scope = Scope("support", "mira", f"asks-{number}")
+                under_way = await memory.begin(scope, "Please look it up")
+                found = await under_way.tools[0].call(query="webhook failed with 401")
+                call = ToolCall("c", "recall_memory", {"query": "webhook failed with 401"})
+                result = ToolResult("c", json.dumps(found))
+                await memory.step(
+                    under_way, [Message("assistant", "", parts=(call,)), Message("tool", "", parts=(result,))]
+                )
+                await memory.complete(under_way, "Done.", sync=True)
+            found = await (await self.tool(memory)).call(query="webhook failed with 401")
+            assert [hit["content"] for hit in found["hits"]] == [SAID]
 
     async def test_r43_06_it_is_not_offered_without_a_resource(self, store_url: str) -> None:
         async with opened(store_url) as memory:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -28,11 +29,12 @@ from conversation import (
 
 from casenotes import Memory, Scope, Settings
 from casenotes.config import JobSettings, StorageSettings
+from casenotes.errors import StoreUnavailable
 from casenotes.events import Event
 from casenotes.learn import evidence, pipeline
 from casenotes.learn.evidence import Verdict
 from casenotes.models.chat import ChatRequest
-from casenotes.testing import ScriptedModel
+from casenotes.testing import HashEmbedder, ScriptedModel
 
 PATIENCE = 20.0
 
@@ -383,3 +385,52 @@ class TestFailures:
             assert statuses(await turn(memory, MIRA, SAID)) == [("stored", "")]
         assert threads
         assert threading.get_ident() not in threads
+
+
+class TestBrokenStores:
+    async def test_a_store_that_takes_no_writes_is_not_asked_without_end(
+        self, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Not even the failure can be noted: the thread rests, and the model is not asked again."""
+        model = proposes(entry(SKEW, SAID))
+        async with opened(sqlite_url, model, config=jobs(first_retry_seconds=30)) as memory:
+
+            async def broken(*_given: Any, **_values: Any) -> None:
+                raise StoreUnavailable("the disk is full")
+
+            monkeypatch.setattr(memory._store.entries, "save", broken)
+            monkeypatch.setattr(memory._store.jobs, "failed", broken)
+            under_way = await memory.begin(MIRA, SAID)
+            await memory.complete(under_way, "I see.")
+            (receipt,) = await memory.flush(MIRA, timeout=2)
+            assert receipt.status == "queued"
+            await asyncio.wait_for(memory.work(once=True), 5)
+        assert len(model.requests) == 1
+
+    async def test_flush_ends_when_the_memory_is_closed(self, sqlite_url: str) -> None:
+        never = asyncio.Event()
+
+        async def hang(_request: ChatRequest) -> None:
+            await never.wait()
+
+        config = jobs(replace(settings(), storage=StorageSettings(close_timeout_seconds=0.1)))
+        async with opened(sqlite_url, ScriptedModel(hang), config=config) as memory:
+            under_way = await memory.begin(MIRA, SAID)
+            await memory.complete(under_way, "I see.")
+            flushing = asyncio.create_task(memory._learning.settle(MIRA, 30))
+            await asyncio.sleep(0.2)
+        with suppress(StoreUnavailable):
+            await asyncio.wait_for(flushing, 5)
+
+    async def test_another_process_may_switch_the_space_while_the_model_answers(self, store_url: str) -> None:
+        async with opened(store_url, proposes(entry(SKEW, SAID))) as memory:
+            await turn(memory, MIRA, SAID)
+
+        async def answer(_request: ChatRequest) -> dict[str, Any]:
+            async with opened(store_url) as other:
+                await other.reembed(HashEmbedder(128))
+            return {"entries": [entry(f"So {SKEW}", SAID)]}
+
+        async with opened(store_url, ScriptedModel(answer)) as memory:
+            memory._space.expect(HashEmbedder(128))
+            assert statuses(await turn(memory, LATER, SAID)) == [("corroborated", "known")]

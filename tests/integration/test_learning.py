@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from dataclasses import replace
 from datetime import timedelta
@@ -205,6 +206,50 @@ class TestTranscript:
         assert len(model.requests) == 20
         assert "part 29" in model.requests[-1].prompt
 
+    async def test_no_half_secret_is_left_where_a_context_message_is_cut(self, sqlite_url: str) -> None:
+        model = proposes()
+        secret = "postgres://app:Sup3rGeheim9x@db-1/app"
+        async with opened(sqlite_url, model) as memory:
+            await turn(memory, MIRA, "x" * 3_975 + f" {secret} and more")
+            await turn(memory, MIRA, "next")
+        assert "Sup3r" not in model.requests[1].prompt
+        assert "postgres://app:" in model.requests[1].prompt
+
+    async def test_a_long_message_is_read_to_its_end(self, store_url: str) -> None:
+        cause = "At last we found that the fan of rack seven was unplugged."
+        model = quoting(rack=entry("The fan of rack seven was unplugged.", cause))
+        async with opened(store_url, model, config=settings(max_transcript_tokens=1_000)) as memory:
+            receipt = await turn(memory, MIRA, "we looked at many things " * 600 + cause)
+            assert statuses(receipt) == [("stored", "")]
+        assert len(model.requests) > 2
+
+    async def test_a_budget_that_ends_within_a_turn_keeps_what_was_read(self, store_url: str) -> None:
+        model = quoting(first=entry("The first fan failed.", "the first fan failed today"))
+        config = replace(settings(max_transcript_tokens=40), jobs=JobSettings(max_calls_a_day=2))
+        async with opened(store_url, model, config=config) as memory:
+            said = [Message("assistant", f"number {n} " * 12) for n in range(4)]
+            under_way = await memory.begin(MIRA, "I think the first fan failed today")
+            receipt = await memory.complete(under_way, said, sync=True)
+            assert (receipt.status, statuses(receipt)) == (
+                "learned",
+                [("stored", ""), ("rejected", "over_budget")],
+            )
+        assert len(model.requests) == 2
+
+    async def test_known_memory_belongs_to_the_turn_it_was_shown_in(self, store_url: str) -> None:
+        model = quoting(clock=entry(SKEW, SAID))
+        waiting = replace(settings(inject_messages="never"), jobs=JobSettings(in_process=False))
+        async with opened(store_url, model, config=waiting) as memory:
+            await turn(memory, MIRA, SAID)
+            first = await memory.begin(LATER, "The webhook failed with 401 on pay-2 again")
+            await memory.complete(first, "Which host?")
+            second = await memory.begin(LATER, "zebras and violins")
+            await memory.complete(second, "I see.")
+            await memory.flush(LATER)
+        by_turn = {transcript(r.prompt)[-2]["text"]: "<known-memory>" in r.prompt for r in model.requests}
+        assert by_turn["The webhook failed with 401 on pay-2 again"]
+        assert not by_turn["zebras and violins"]
+
 
 class TestEcho:
     async def learned(self, memory: Memory) -> None:
@@ -239,6 +284,19 @@ class TestEcho:
             await turn(memory, LATER, "What was it with the webhook that failed with 401?", "Let me think.")
         async with opened(store_url, model, config=settings(auto_inject=False)) as memory:
             receipt = await turn(memory, LATER, "And?", f"I remember: {SKEW}")
+            assert statuses(receipt)[-1] == ("rejected", "echo")
+
+    async def test_a_quote_that_the_tool_showed_is_an_echo_too(self, store_url: str) -> None:
+        model = quoting(
+            slow=entry(SKEW, SAID),
+            Earlier=entry("pay-2 was slow by 90 seconds.", SAID, "verified_assistant_finding"),
+        )
+        async with opened(store_url, model, config=settings(auto_inject=False, top_k=1)) as memory:
+            await self.learned(memory)
+            under_way = await memory.begin(LATER, "What was it?")
+            shown = await under_way.tools[0].call(query=SKEW)
+            assert [hit["kind"] for hit in shown["hits"]] == ["entry"]
+            receipt = await memory.complete(under_way, f"Earlier you said: {SAID}", sync=True)
             assert statuses(receipt)[-1] == ("rejected", "echo")
 
     async def test_what_a_turn_said_itself_is_no_echo(self, store_url: str) -> None:
@@ -560,6 +618,34 @@ class TestPipeline:
             await store.jobs.release(lease)
             assert statuses(await turn(memory, LATER, SAID)) == [("stored", "")], "the user said it anew"
 
+    async def test_r46_20_repeats_of_forgotten_text_go_with_it(self, store_url: str) -> None:
+        similar = "So the webhook failed because the clock of the host was slow"
+        model = proposes(
+            entry("The webhook failed because the clock of the host was slow", SAID),
+            entry(similar, SAID),
+            entry(f" {similar}", SAID),
+        )
+        async with opened(store_url, model) as memory:
+            under_way = await memory.begin(MIRA, Message("user", SAID, id="m1"))
+            first = await memory.complete(under_way, "I see.", sync=True)
+            change_status(store_url, str(first.candidates[0].entry_id), "forgotten")
+            lease = await memory._store.jobs.acquire(MIRA, "extract", "test", 30)
+            assert lease
+            receipts = await pipeline.learn(memory._learning._layer._tools, MIRA, under_way.id, lease)
+            assert {(r.status, r.reason) for r in receipts} == {("rejected", "forgotten")}
+            await memory._store.jobs.release(lease)
+
+    async def test_checked_evidence_verifies_an_unverified_entry(self, store_url: str) -> None:
+        async with opened(
+            store_url, proposes(entry(SKEW, "nobody said so")), config=settings(extraction_prompt="Anything.")
+        ) as memory:
+            await turn(memory, MIRA, SAID)
+            assert not (await entries(memory))[0].verified
+        async with opened(store_url, proposes(entry(SKEW, SAID))) as memory:
+            assert statuses(await turn(memory, LATER, SAID)) == [("corroborated", "known")]
+            (stored,) = await entries(memory)
+            assert (stored.verified, len(stored.evidence)) == (True, 1)
+
     async def test_r46_21_an_entry_is_as_old_as_what_it_quotes(self, store_url: str) -> None:
         model = proposes(entry(SKEW, ["pay-2 was 90 seconds slow", "the webhook failed with 401, I am sure"]))
         old, newer = NOW - timedelta(days=400), NOW - timedelta(days=300)
@@ -574,6 +660,58 @@ class TestPipeline:
             await memory.complete(under_way, "I see.", sync=True)
             (stored,) = await entries(memory)
             assert stored.created_at == newer
+
+
+class TestRepeatedCalls:
+    async def test_a_host_may_begin_again_with_the_same_message(self, store_url: str) -> None:
+        """The first try came to nothing, or the message was saved before any turn."""
+        for scope, before in ((MIRA, "begin"), (LATER, "append")):
+            async with opened(store_url, proposes(entry(SKEW, SAID))) as memory:
+                said = Message("user", SAID, id=f"host-{before}")
+                await (memory.begin(scope, said) if before == "begin" else memory.append(scope, said))
+                under_way = await memory.begin(scope, said)
+                receipt = await memory.complete(under_way, "I see.", sync=True)
+                assert receipt.candidates[0].status in ("stored", "corroborated")
+                assert f"host-{before}" in receipt.message_ids
+
+    async def test_complete_may_be_called_again_after_it_was_cut_off(self, store_url: str) -> None:
+        hang = asyncio.Event()
+
+        async def slow(_request: object) -> dict[str, object]:
+            await hang.wait()
+            return {}
+
+        async with opened(store_url, ScriptedModel(slow)) as memory:
+            under_way = await memory.begin(MIRA, SAID)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(memory.complete(under_way, "I see.", sync=True), 0.2)
+            hang.set()
+            receipt = await memory.complete(under_way, "I see.", sync=True)
+            assert receipt.status == "learned"
+            assert [message.text for message in await memory.history(MIRA)] == [SAID, "I see."]
+            assert len(receipt.message_ids) == 2
+
+    async def test_a_turn_that_failed_after_all_is_not_learned_from(self, store_url: str) -> None:
+        model = proposes(entry(SKEW, SAID))
+        async with opened(
+            store_url, model, config=replace(settings(), jobs=JobSettings(in_process=False))
+        ) as memory:
+            under_way = await memory.begin(MIRA, SAID)
+            await memory.complete(under_way, "I see.")
+            await memory.complete(under_way, "I see.", outcome="failure")
+            await memory.work(once=True)
+            assert (await memory.stats()).entries == 0
+        assert model.requests == []
+
+    async def test_turns_wait_for_a_worker_elsewhere(self, store_url: str) -> None:
+        """The process that serves users needs no model if it leaves learning to others."""
+        serving = replace(settings(), jobs=JobSettings(in_process=False))
+        async with opened(store_url, config=serving) as memory:
+            under_way = await memory.begin(MIRA, SAID)
+            assert (await memory.complete(under_way, "I see.")).status == "queued"
+        async with opened(store_url, proposes(entry(SKEW, SAID)), config=serving) as memory:
+            await memory.work(once=True)
+            assert len(await entries(memory)) == 1
 
 
 class TestReceipts:
@@ -618,6 +756,18 @@ class TestReceipts:
             assert len(model.requests) == 1
             assert statuses(await turn(memory, JONAS, SAID)) == [("stored", "")], "budgets are per scope"
             assert (await memory.stats()).queued_turns == 1
+
+    async def test_a_receipt_shows_placeholders_where_the_quote_has_a_secret(self, store_url: str) -> None:
+        """Without the words before it, a password in a quote looks like any other word."""
+        said = "The root password is swordfish. The webhook failed on pay-2 with it."
+        quote = "[secret:password]. The webhook failed on pay-2"
+        async with opened(store_url, proposes(entry("The webhook failed on pay-2.", quote))) as memory:
+            receipt = await turn(memory, MIRA, said)
+            assert statuses(receipt) == [("stored", "")]
+            assert receipt.candidates[0].quotes == (quote,)
+            assert "swordfish" not in str(await memory.ledger(MIRA))
+            (stored,) = await entries(memory)
+            assert stored.evidence[0].quote == quote
 
     async def test_secrets_reach_neither_model_nor_entries_nor_receipts(self, store_url: str) -> None:
         key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -70,6 +70,27 @@ async def test_messages_can_be_redacted_when_they_are_saved(store_url: str) -> N
         assert stored[1].parts[0].arguments["n"] == 1
 
 
+async def test_names_tell_what_is_a_secret_in_arguments_and_metadata(store_url: str) -> None:
+    arguments = {
+        "password": "swordfish1",
+        "user": "mira",
+        "env": [{"name": "DB_PASSWORD", "value": "hunter2x9"}, {"name": "REGION", "value": "eu-west"}],
+        "keys": {"api_key": "Xk9fQ2mN7pL4aB", "count": 3},
+    }
+    config = Settings(storage=StorageSettings(redact_messages=True))
+    async with opened(store_url, config=config) as memory:
+        call = ToolCall("c1", "deploy", arguments)
+        await memory.append(
+            MIRA, Message("assistant", "ok", parts=(call,), metadata={"token": KEY, "kind": "x"})
+        )
+        (stored,) = await memory.history(MIRA)
+        for secret in ("swordfish1", "hunter2x9", "Xk9fQ2mN7pL4aB", KEY):
+            assert secret not in str(stored), secret
+        kept = stored.parts[0].arguments
+        assert (kept["user"], kept["env"][1]["value"], kept["keys"]["count"]) == ("mira", "eu-west", 3)
+        assert stored.metadata["kind"] == "x"
+
+
 async def test_no_file_of_a_redacted_store_holds_the_key(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'r.db'}"
     config = replace(settings(), storage=StorageSettings(redact_messages=True))

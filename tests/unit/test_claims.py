@@ -436,3 +436,8 @@ def test_large_hostile_texts_take_no_time() -> None:
 def test_r45_17_a_digit_run_of_a_version_supports_its_number() -> None:
     assert unsupported("Python 3 was used", ["it runs on Python 3.11"]) == ()
     assert unsupported("Python 31 was used", ["it runs on Python 3.11"]) == ("31",)
+
+
+def test_r45_20_an_endless_identifier_is_unsupported_and_quickly_so() -> None:
+    assert unsupported("A" * 20_000, ["A" * 500_000]) == ("A" * 20_000,)
+    assert unsupported("A1" * 200, ["A1" * 200_000]) == ("A1" * 200,)

@@ -1,5 +1,7 @@
 """Settings check themselves; the environment has its say."""
 
+from dataclasses import replace
+
 import pytest
 
 from casenotes import EpisodicSettings, JobSettings, SearchSettings, Settings, StorageSettings
@@ -27,6 +29,8 @@ from casenotes.errors import SettingsError
             ),
             "episodic.half_life_days is 30.*search.half_life_days is 60",
         ),
+        (lambda: EpisodicSettings(extraction_prompt=""), "extraction_prompt is ''.*built-in"),
+        (lambda: EpisodicSettings(injection_prompt=" "), "injection_prompt is ' '"),
         (lambda: JobSettings(lease_seconds=0), "lease_seconds is 0"),
         (lambda: JobSettings(in_process=None), "in_process must be True or False"),
         (lambda: ModelSettings(attempts=0), "attempts is 0"),
@@ -74,6 +78,8 @@ def test_the_defaults_of_episodic_memory() -> None:
 
 def test_settings_with_two_names_are_one() -> None:
     assert EpisodicSettings(max_entries_per_run=2).max_entries_per_turn == 2
+    changed = replace(EpisodicSettings(max_entries_per_run=2), max_entries_per_turn=7)
+    assert changed.max_entries_per_turn == 7
     assert Settings(episodic=EpisodicSettings(half_life_days=30)).search.half_life_days == 30
     assert EpisodicSettings(dedupe_similarity_threshold=False).similarity_threshold is None
 

@@ -157,6 +157,8 @@ def worker_command(
         print_json(counts)
     else:
         console.print(", ".join(f"{name} {count}" for name, count in counts.items()))
+    if once and counts["failed"]:
+        raise typer.Exit(1)
 
 
 async def _work(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from casenotes.events import Events
 from casenotes.layers.base import Layer, Recalled, RecallRequest
+from casenotes.masking import mask
 from casenotes.stores.base import Shown
 from casenotes.tokens import TokenCounter
 from casenotes.types import Block
@@ -54,7 +55,7 @@ async def _ask(
         async with asyncio.timeout(deadline_seconds):
             answer = await layer.recall(request)
     except Exception as error:
-        problem = "late" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+        problem = "late" if isinstance(error, TimeoutError) else mask(f"{type(error).__name__}: {error}")
         events.emit("layer.failed", request.scope, source=layer.name, error=problem)
         answer = Recalled(left_out=(f"failed: {problem}",))
     return answer, time.perf_counter() - started

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from casenotes.errors import UsageError
+from casenotes.errors import CasenotesError, UsageError
 from casenotes.learn.prompts import prompt
-from casenotes.types import Hit, Tool
+from casenotes.masking import mask
+from casenotes.types import RECALL_TOOL, Hit, Tool
 
 Search = Callable[[str], Awaitable[Sequence[Hit]]]
 PARAMETERS = {
@@ -26,11 +27,17 @@ PARAMETERS = {
 def recall_tool(search: Search, instruction: str | None) -> Tool:
     """The tool over a search that is bound to one scope: the model has no say in whose memory it reads."""
 
-    async def call(query: str) -> dict[str, Any]:
-        hits = [hit_values(hit) for hit in await search(query)]
+    async def call(query: Any = None, **unknown: Any) -> dict[str, Any]:
+        """A wrong call is answered, not raised: models make them, and the host's turn goes on."""
+        if unknown or not isinstance(query, str):
+            return {"hits": [], "error": "Call it with one argument, query, which is text."}
+        try:
+            hits = [hit_values(hit) for hit in await search(query)]
+        except CasenotesError as error:
+            return {"hits": [], "error": mask(str(error))}
         return {"hits": hits} if hits else {"hits": [], "note": "Nothing relevant is remembered."}
 
-    return Tool("recall_memory", instruction or prompt("recall_tool"), PARAMETERS, call)
+    return Tool(RECALL_TOOL, instruction or prompt("recall_tool"), PARAMETERS, call)
 
 
 def check_names(ours: Sequence[Tool], theirs: Iterable[str]) -> None:

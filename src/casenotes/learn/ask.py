@@ -45,8 +45,8 @@ class Asker:
         with span(f"chat {self._model.label}", "chat", scope, model=self._model.label, task=task) as about:
             try:
                 reply = await self._model.ask(request)
-            except Exception:
-                await self._count(scope, task, Usage())  # a call that fails is a call
+            except Exception as error:
+                await self._count(scope, task, Usage(getattr(error, "calls", 1)))  # a call that fails is a call
                 raise
             about("gen_ai.usage.input_tokens", reply.usage.input_tokens)
             about("gen_ai.usage.output_tokens", reply.usage.output_tokens)

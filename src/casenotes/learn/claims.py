@@ -24,6 +24,8 @@ from casenotes.learn.quotes import alike, map_text, without_unseen
 
 NO_IDENTIFIERS = frozenset("a.m p.m e.g i.e d.h z.b u.a n/a w/o and/or he/she his/her ok".split())
 MAX_NAMED = 20
+MAX_IDENTIFIER = 500
+"""Nothing that long is looked for; it is made up, or it is no identifier."""
 MAX_BRACKETS = 8
 
 _GROUPING = ",'\u2019\u066c\xa0\u2007\u2009\u202f"
@@ -63,14 +65,15 @@ def identifiers(text: str) -> frozenset[str]:
     return frozenset(mapped[start:end] for start, end in _identifier_spans(mapped))
 
 
-def unsupported(content: str, sources: Sequence[str]) -> tuple[str, ...]:
+def unsupported(content: str, sources: Sequence[str] | Sources) -> tuple[str, ...]:
     """The identifiers, URLs and numbers of a text that none of the sources has.
 
     A part of a longer identifier does not count: `pay-2` is not in `pay-23`, `pay-2-eu` or `pay-2.eu`,
     but it is in `host=pay-2:80`. A URL must be there as a whole. At most 20 are named.
     """
     seen = without_unseen(content)
-    mapped, known = alike(seen), _Known(sources)
+    mapped = alike(seen)
+    known = sources if isinstance(sources, Sources) else Sources(sources)
     spans = list(_identifier_spans(mapped))
     named = dict.fromkeys(mapped[start:end] for start, end in spans)
     counted = dict.fromkeys(_numbers(_blanked(seen, spans)))
@@ -95,12 +98,12 @@ def differ(a: str, b: str) -> str:
 
 
 def _lacks_identifier(text: str, other: str) -> bool:
-    known = _Known([other])
+    known = Sources([other])
     return not all(map(known.has_identifier, identifiers(text)))
 
 
-class _Known:
-    """What sources say, in the forms that are asked for."""
+class Sources:
+    """What sources say, in the forms that are asked for; made once for many questions."""
 
     def __init__(self, sources: Sequence[str]) -> None:
         self._written = "\n".join(map(map_text, sources))
@@ -131,20 +134,40 @@ class _Known:
             return _url_key(wanted) in self._urls
         if (match := _QUANTITY.fullmatch(wanted)) and _quantity(match) in self._quantities:
             return True
-        return bool(_whole(identifier).search(self._text))
+        return len(identifier) <= MAX_IDENTIFIER and _stands_alone(identifier, self._text)
 
 
-def _whole(identifier: str) -> re.Pattern[str]:
-    """A pattern for an identifier that is no part of a longer one; words of letters may be hyphenated.
-
-    What stands before is asked last: a pattern that begins with plain text is searched much faster.
-    """
+def _stands_alone(identifier: str, text: str) -> bool:
+    """Whether an identifier is in a text, not as a part of a longer one; words of letters may be hyphenated."""
     is_word = identifier.isalpha()
-    singular = identifier[:-1] if _PLURAL.fullmatch(identifier) else identifier
-    wanted = re.escape(singular.casefold())
-    joints, plural = ("[._]", "s?") if is_word else ("[._-]", "")
-    before, after = rf"(?<![^\W_]{wanted})(?<!\w{joints}{wanted})", rf"(?![^\W_])(?!{joints}\w)"
-    return re.compile(wanted + before + plural + after)
+    joints, plural = ("._", "s") if is_word else ("._-", "")
+    wanted = (identifier[:-1] if _PLURAL.fullmatch(identifier) else identifier).casefold()
+    start = text.find(wanted)
+    while start >= 0:
+        end = start + len(wanted)
+        if _begins(text, start, joints) and (
+            _ends(text, end, joints)
+            or (plural and text[end : end + 1] == plural and _ends(text, end + 1, joints))
+        ):
+            return True
+        start = text.find(wanted, start + 1)
+    return False
+
+
+def _begins(text: str, start: int, joints: str) -> bool:
+    """Whether nothing before makes the identifier longer."""
+    before = text[max(0, start - 2) : start]
+    return not before[-1:].isalnum() and not (before[-1:] and before[-1] in joints and _is_inner(before[:-1]))
+
+
+def _ends(text: str, end: int, joints: str) -> bool:
+    """Whether nothing behind makes the identifier longer."""
+    after = text[end : end + 2]
+    return not after[:1].isalnum() and not (after[:1] and after[0] in joints and _is_inner(after[1:]))
+
+
+def _is_inner(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def _quantity(match: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from casenotes.learn.candidate import Candidate
-from casenotes.learn.claims import unsupported
+from casenotes.learn.claims import Sources, unsupported
 from casenotes.learn.echo import EchoGuard
 from casenotes.learn.quotes import MappedText, is_too_short, map_text
 from casenotes.types import Evidence, Role
@@ -55,9 +55,16 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    candidate: Candidate, turn: Sequence[Passage], context: Sequence[Passage], echoes: EchoGuard
+    candidate: Candidate,
+    turn: Sequence[Passage],
+    context: Sequence[Passage],
+    echoes: EchoGuard,
+    sources: Sources | None = None,
 ) -> Verdict:
-    """Find every quote of a candidate and check its values; the first fault refuses it."""
+    """Find every quote of a candidate and check its values; the first fault refuses it.
+
+    Whoever judges many candidates of one turn makes the `sources` of what was `said` in it once.
+    """
     roles = ALLOWED_ROLES.get(candidate.source)
     if not roles:
         return _refused("source_invalid", candidate.source)
@@ -72,7 +79,7 @@ def judge(
         if passage.role == "assistant" and echoes.is_echo(quote):
             return _refused("echo", quote)
         evidence.append(exact)
-    if missing := unsupported(candidate.content, list(_said(turn, context))):
+    if missing := unsupported(candidate.content, sources or said(turn, context)):
         return _refused("unsupported", ", ".join(missing))
     return Verdict(tuple(dict.fromkeys(evidence)))
 
@@ -105,7 +112,6 @@ def _why_not(quote: str, turn: Sequence[Passage], context: Sequence[Passage]) ->
     return "evidence_too_short" if is_too_short(quote) else "evidence_not_found"
 
 
-def _said(turn: Sequence[Passage], context: Sequence[Passage]) -> Iterator[str]:
-    for passage in (*turn, *context):
-        if passage.role in SPEAKERS:
-            yield passage.text.mapped
+def said(turn: Sequence[Passage], context: Sequence[Passage]) -> list[str]:
+    """The texts that support values: what user and assistant said."""
+    return [passage.text.mapped for passage in (*turn, *context) if passage.role in SPEAKERS]

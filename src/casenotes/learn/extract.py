@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from casenotes.errors import UnreadableOutput
 from casenotes.learn.candidate import Candidate
+from casenotes.masking import mask
 from casenotes.models.chat import ChatReply
 from casenotes.models.parse import parse_object
 from casenotes.types import CandidateReceipt
@@ -110,4 +111,6 @@ def _storable(text: str) -> str:
 
 def malformed(item: object, detail: str) -> CandidateReceipt:
     """The receipt for something that is no entry."""
-    return CandidateReceipt("rejected", _storable(repr(item)[:500]), reason="malformed", detail=detail)
+    return CandidateReceipt(
+        "rejected", mask(_storable(repr(item)[:5_000]))[:500], reason="malformed", detail=detail
+    )

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 
 from casenotes.clock import Clock
 from casenotes.config import EpisodicSettings
-from casenotes.errors import StoreError
+from casenotes.errors import BudgetExceeded, SpaceMismatch, StoreError
 from casenotes.events import Events
 from casenotes.learn.ask import Asker
 from casenotes.learn.candidate import Candidate
+from casenotes.learn.claims import Sources
 from casenotes.learn.echo import EchoGuard
-from casenotes.learn.evidence import Passage, judge
+from casenotes.learn.evidence import Passage, judge, said
 from casenotes.learn.extract import SCHEMA, read_reply
 from casenotes.learn.normalise import collapse, content_hash, cut, is_visible
 from casenotes.learn.prompts import prompt
@@ -90,7 +91,10 @@ async def read_turn(store: Store, scope: Scope, turn_id: str) -> FinishedTurn:
         turn_id,
         log.messages,
         log.before,
-        [*(entry.content for entry in entries), *(message.search_text for message in messages)],
+        [
+            *(text for entry in entries for text in (entry.content, *(q.quote for q in entry.evidence))),
+            *(message.search_text for message in messages),
+        ],
         [entry.content for entry in entries if entry.id in now_shown],
     )
 
@@ -101,15 +105,22 @@ def _stems_from(entry: Entry, messages: Set[str | None]) -> bool:
 
 async def extract(work: Work, tools: Tools) -> Work:
     """Ask the model, window by window."""
-    said = spoken(work.turn.messages)
     limit = tools.settings.max_transcript_tokens
     drafts: list[Draft] = []
     unreadable: list[CandidateReceipt] = []
     system = tools.settings.extraction_prompt or prompt("extract")
-    requests = prompts(said, work.turn.before, work.turn.known, limit, tools.count_tokens)
+    requests = await asyncio.to_thread(
+        prompts, spoken(work.turn.messages), work.turn.before, work.turn.known, limit, tools.count_tokens
+    )
     unreadable += _not_looked_at(len(requests) - MAX_REQUESTS)
-    for request in requests[-MAX_REQUESTS:]:
-        reply = await tools.asker.ask(work.turn.scope, "extract", system, request, SCHEMA)
+    for number, request in enumerate(requests[-MAX_REQUESTS:]):
+        try:
+            reply = await tools.asker.ask(work.turn.scope, "extract", system, request, SCHEMA)
+        except BudgetExceeded as error:
+            if not number:
+                raise
+            unreadable.append(CandidateReceipt("rejected", "", reason="over_budget", detail=str(error)))
+            break  # what was read is kept: it has been paid for
         proposed = await read_reply(reply)
         drafts += await asyncio.to_thread(_masked, proposed.candidates)
         unreadable += proposed.unreadable
@@ -137,9 +148,10 @@ def judged(work: Work) -> Work:
     turn = [passage(message) for message in work.turn.messages]
     before = [passage(message) for message in work.turn.before]
     echoes = EchoGuard([mask(text) for text in work.turn.shown])
+    sources = Sources(said(turn, before))
 
     def checked(draft: Draft) -> Draft:
-        verdict = judge(draft.candidate, turn, before, echoes)
+        verdict = judge(draft.candidate, turn, before, echoes, sources)
         if verdict.reason and work.verified:
             return refused(draft, verdict.reason, verdict.detail)
         return replace(draft, candidate=replace(draft.candidate, evidence=verdict.evidence))
@@ -188,7 +200,7 @@ async def cap(work: Work, tools: Tools) -> Work:
 async def embed(work: Work, tools: Tools) -> Work:
     """All of them in one batch. Without vectors they are found by words, and embedded later."""
     space = tools.space.current
-    work = replace(work, space_id=space.record.id, model=space.record.model)
+    work = replace(work, space_id=space.record.id, vectors=None)
     texts = [work.drafts[position].candidate.content for position in work.open]
     if not texts or space.embedder is None:
         return work
@@ -224,7 +236,7 @@ async def compare_with_stored(work: Work, tools: Tools) -> Work:
     hashes = [work.drafts[position].hash for position in work.open]
     work = without_forgotten(work, await tools.store.entries.forgotten_sources(scope, hashes))
     known = await tools.store.entries.active_by_hash(scope, hashes)
-    similar = await _similar_entries(work, tools)
+    work, similar = await _in_the_stores_space(work, tools)
     drafts = list(work.drafts)
     for position in work.open:
         same = known.get(drafts[position].hash) or similar.get(position)
@@ -245,20 +257,32 @@ def without_forgotten(work: Work, forgotten: Set[tuple[str, str]]) -> Work:
     kept = [row for row, position in enumerate(work.open) if position not in gone]
     drafts = [
         refused(draft, "forgotten", "the user had it forgotten")
-        if p in gone or draft.same_as in gone
+        if work.root(position) in gone and not draft.receipt
         else draft
-        for p, draft in enumerate(work.drafts)
+        for position, draft in enumerate(work.drafts)
     ]
     vectors = None if work.vectors is None else work.vectors[kept]
     return replace(work, drafts=tuple(drafts), vectors=vectors)
 
 
+async def _in_the_stores_space(work: Work, tools: Tools) -> tuple[Work, dict[int, str | None]]:
+    """What stored entries say the same; another process may switch the embedding space meanwhile."""
+    for _ in range(MAX_ROUNDS):
+        try:
+            return work, await _similar_entries(work, tools)
+        except SpaceMismatch:
+            work = await embed(work, tools)
+    raise StoreError("the embedding space changes faster than entries can be compared; try again later")
+
+
 async def _similar_entries(work: Work, tools: Tools) -> dict[int, str | None]:
     """For each open draft the stored entry that says the same, if there is one."""
     threshold = tools.settings.similarity_threshold
-    if work.vectors is None or threshold is None or tools.space.current.record.id != work.space_id:
+    if work.vectors is None or threshold is None:
         return {}
-    near = await tools.searcher.nearest_entries(work.turn.scope, work.vectors, threshold, NEIGHBOURS)
+    near = await tools.searcher.nearest_entries(
+        work.turn.scope, work.space_id, work.vectors, threshold, NEIGHBOURS
+    )
     ids = list({entry_id for row in near for entry_id, _ in row})
     entries = await tools.store.entries.get(work.turn.scope, ids) if ids else {}
     return {

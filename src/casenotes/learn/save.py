@@ -35,10 +35,13 @@ def to_be_saved(work: Work, now: datetime) -> Learned:
     return Learned(
         work.turn.turn_id,
         [_entry(item, work.verified) for item in kept.values() if not item.draft.corroborates],
-        [Corroboration(i.entry_id, i.evidence, i.at) for i in kept.values() if i.draft.corroborates],
+        [
+            Corroboration(item.entry_id, item.evidence, item.at, work.verified)
+            for item in kept.values()
+            if item.draft.corroborates
+        ],
         [short(receipt) for receipt in (*receipts, *work.unreadable)],
         work.space_id,
-        work.model,
         work.seen,
         now,
     )
@@ -92,7 +95,7 @@ def _receipt_of(draft: Draft, status: CandidateStatus, entry_id: str, reason: st
         candidate.content,
         candidate.source,
         reason=reason,
-        quotes=tuple(quote.quote for quote in candidate.evidence),
+        quotes=candidate.quotes,  # the model's, with placeholders: what is secret shows in whole messages only
         entry_id=entry_id,
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from casenotes.learn.prompts import filled
@@ -17,6 +18,7 @@ from casenotes.tokens import TokenCounter
 from casenotes.types import Message
 
 CONTEXT_MESSAGES = 6
+CONTEXT_CHARACTERS = 4_000
 SPEAKERS = ("user", "assistant")
 TAG_OPENERS = {ord(character): f"\\u{ord(character):04x}" for character in "<\uff1c\ufe64"}
 
@@ -34,12 +36,30 @@ def prompts(
     count_tokens: TokenCounter,
 ) -> list[str]:
     """The requests for one turn; none if nobody said anything."""
-    earlier = [*before, *messages]
+    rows = [piece for message in messages for piece in pieces(masked(message), max_tokens, count_tokens)]
+    earlier = [*map(masked, before), *rows]
     requests = []
-    for first, end in windows([count_tokens(message.text) for message in messages], max_tokens):
-        context = earlier[: len(before) + first][-CONTEXT_MESSAGES:]
-        requests.append(turn_prompt([_cut(m, max_tokens) for m in messages[first:end]], _short(context), known))
+    for first, end in windows([count_tokens(row.text) for row in rows], max_tokens):
+        context = [_short(row) for row in earlier[: len(before) + first][-CONTEXT_MESSAGES:]]
+        requests.append(turn_prompt(rows[first:end], context, known))
     return requests
+
+
+def masked(message: Message) -> Message:
+    """A message without secrets. Whatever is cut is masked before: half a key is no longer known as one."""
+    return replace(message, text=mask(message.text))
+
+
+def pieces(message: Message, max_tokens: int, count_tokens: TokenCounter) -> Iterator[Message]:
+    """A message in parts that fit into one request, each cut at a blank where one is near."""
+    text = message.text
+    size = max(1, len(text) * max_tokens // max(1, count_tokens(text)))
+    while len(text) > size:
+        end = text.rfind(" ", size - size // 8, size) + 1 or size
+        yield replace(message, text=text[:end])
+        text = text[end:]
+    if text.strip():
+        yield replace(message, text=text)
 
 
 def windows(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
@@ -73,14 +93,8 @@ def known_memory(entries: Sequence[str], profile: str = "") -> str:
 
 
 def _row(message: Message) -> dict[str, Any]:
-    return {"role": message.role, "text": mask(message.text)}
+    return {"role": message.role, "text": message.text}
 
 
-def _cut(message: Message, max_tokens: int) -> Message:
-    """A message no longer than fits; hardly anybody says more in one breath."""
-    limit = max_tokens * 4
-    return message if len(message.text) <= limit else Message(message.role, message.text[:limit])
-
-
-def _short(context: Sequence[Message], characters: int = 4_000) -> list[Message]:
-    return [Message(message.role, message.text[:characters]) for message in context]
+def _short(message: Message) -> Message:
+    return replace(message, text=message.text[:CONTEXT_CHARACTERS])

@@ -47,7 +47,6 @@ class Work:
     unreadable: tuple[CandidateReceipt, ...] = ()
     vectors: Matrix | None = None
     space_id: int = 0
-    model: str = ""
     seen: int = 0
     verified: bool = True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import getattr_static
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -98,11 +98,21 @@ class RetryingModel:
         return self._model.label
 
     async def ask(self, request: ChatRequest) -> ChatReply:
-        """Cancellation passes through at once."""
+        """Cancellation passes through at once. Every attempt counts as a call."""
+        calls = 0
+
+        async def attempt() -> ChatReply:
+            nonlocal calls
+            calls += 1
+            return await self._model.ask(request)
+
         try:
-            return await persist(lambda: self._model.ask(request), f"model {self.label!r}", self._patience)
+            reply = await persist(attempt, f"model {self.label!r}", self._patience)
         except Failure as failure:
-            raise _as_model_error(failure) from None
+            error = _as_model_error(failure)
+            error.calls = calls
+            raise error from None
+        return replace(reply, usage=replace(reply.usage, calls=calls))
 
     async def close(self) -> None:
         """Close the connections of the model within, if it holds any."""

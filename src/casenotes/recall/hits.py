@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from casenotes.masking import mask, placeholder, secrets_in
 from casenotes.recall.index import Found
 from casenotes.recall.rank import Ranked
 from casenotes.stores.base import Store
 from casenotes.types import Entry, Evidence, Hit, Message, Scope
+
+INLINE_CHARACTERS = 50_000
+"""Longer messages are masked in a thread, beside the host's loop."""
+
+MAX_BLOCK_CHARACTERS = 8_000
+"""A block quotes less than this; what is cut off here cannot be half a secret in what is shown."""
 
 
 async def read_hits(store: Store, scope: Scope, found: Sequence[Found], *, as_block: bool = False) -> list[Hit]:
@@ -24,13 +32,25 @@ async def read_hits(store: Store, scope: Scope, found: Sequence[Found], *, as_bl
     ids = list(dict.fromkeys([*wanted["message"], *quoted]))
     messages = await store.messages(scope, ids) if ids else {}
     if as_block:
-        messages = {key: replace(m, parts=()) for key, m in messages.items() if _is_said(m)}
-    hits = [_hit(kind, item_id, ranked, entries, messages) for kind, item_id, ranked in found]
+        messages = {
+            key: replace(message, text=message.text[:MAX_BLOCK_CHARACTERS], parts=())
+            for key, message in messages.items()
+            if _is_worth_quoting(message)
+        }
+    make = partial(_hits, found, entries, messages)
+    is_long = sum(len(message.text) for message in messages.values()) > INLINE_CHARACTERS
+    return await asyncio.to_thread(make) if is_long else make()
+
+
+def _hits(found: Sequence[Found], entries: Mapping[str, Entry], messages: Mapping[str, Message]) -> list[Hit]:
+    hits = (_hit(kind, item_id, ranked, entries, messages) for kind, item_id, ranked in found)
     return [hit for hit in hits if hit is not None]
 
 
-def _is_said(message: Message) -> bool:
-    return message.role in ("user", "assistant") and bool(message.text.strip())
+def _is_worth_quoting(message: Message) -> bool:
+    """Whether somebody said more than a word or two."""
+    text = message.text.strip()
+    return message.role in ("user", "assistant") and len(text) >= (12 if text.isascii() else 6)
 
 
 async def read_entries(store: Store, scope: Scope, ids: Sequence[str]) -> dict[str, Entry]:

@@ -46,6 +46,7 @@ class ScopeIndex:
         self._threads = array("i")
         self._from_user = array("b")
         self._is_entry = array("b")
+        self._is_spoken = array("b")
         self._verbosity = Verbosity()
         self._thread_numbers: dict[str, int] = {}
         self._lexicon = LexicalIndex()
@@ -103,6 +104,7 @@ class ScopeIndex:
         self._threads.append(self._thread_numbers.setdefault(document.thread_id, len(self._thread_numbers)))
         self._from_user.append(document.role == "user")
         self._is_entry.append(document.kind == "entry")
+        self._is_spoken.append(document.kind == "message" and document.role in ("user", "assistant"))
         if not document.text.strip():
             self._vectors.exempt(self._rows[key])
         return True
@@ -137,7 +139,7 @@ class ScopeIndex:
     ) -> dict[HitKind, list[Found]]:
         """The best entries, and the best messages of other threads than the given one.
 
-        Entries come if anything at all is relevant, messages only if they are relevant themselves.
+        Of messages only what user and assistant said. Everything found is relevant by itself.
         """
         with self._lock:
             if not self._ids:
@@ -150,25 +152,22 @@ class ScopeIndex:
                 for kind, wanted in eligible.items()
                 if wanted.any()
             }
-            ranked = self._without_irrelevant(ranked, terms, vector is not None)
-            return {kind: self._found(ranked.get(kind, [])) for kind in counts}
+            relevant = self._relevant(ranked, terms)
+            return {kind: self._found(relevant.get(kind, [])) for kind in counts}
 
-    def _without_irrelevant(
-        self, ranked: dict[HitKind, list[Ranked]], terms: Sequence[str], has_vector: bool
+    def _relevant(
+        self, ranked: Mapping[HitKind, Sequence[Ranked]], terms: Sequence[str]
     ) -> dict[HitKind, list[Ranked]]:
+        """What is near enough to the input, each for itself; nothing if the input hardly says anything."""
         matching = {
             kind: [item for item in items if item.scores.lexical > 0 or item.scores.vector > 0]
             for kind, items in ranked.items()
         }
-        if not has_vector:
-            return matching
         if not self._asks_for_something([item for items in matching.values() for item in items], terms):
-            return {"entry": [], "message": []}
-        messages = [item for item in matching.get("message", []) if self._has_relevant([item], terms)]
-        entries = matching.get("entry", [])
+            return {}
         return {
-            "entry": entries if messages or self._has_relevant(entries, terms) else [],
-            "message": messages,
+            kind: [item for item in items if self._has_relevant([item], terms)]
+            for kind, items in matching.items()
         }
 
     def _asks_for_something(self, ranked: Sequence[Ranked], terms: Sequence[str]) -> bool:
@@ -183,8 +182,8 @@ class ScopeIndex:
         return [(self._kinds[r.position], self._ids[r.position], r) for r in ranked]
 
     def _eligible(self, kind: HitKind, thread_id: str) -> NDArray[np.bool_]:
-        is_entry = np.frombuffer(self._is_entry, dtype=np.bool_)
-        eligible = is_entry.copy() if kind == "entry" else ~is_entry
+        flags = self._is_entry if kind == "entry" else self._is_spoken
+        eligible = np.frombuffer(flags, dtype=np.bool_).copy()
         thread = self._thread_numbers.get(thread_id)
         if kind == "message" and thread is not None:
             eligible &= np.frombuffer(self._threads, dtype=np.int32) != thread

@@ -40,8 +40,11 @@ def entry_line(content: str, age: str, unverified: bool) -> str:
 
 
 def message_line(role: Role, text: str, age: str, max_characters: int) -> str:
-    """What somebody said, word for word, with their role and its age; cut with … if it is long."""
-    said = inert(text)
+    """What somebody said, word for word, with their role and its age; cut with … if it is long.
+
+    Quotation marks within are escaped: what was said cannot end the quote and go on as somebody else.
+    """
+    said = inert(text).replace('"', '\\"')
     if len(said) > max_characters:
         said = said[: max(0, max_characters - 1)].rstrip() + "…"
     return f'{role} said: "{said}" ({age})'

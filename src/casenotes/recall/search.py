@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from casenotes.clock import Clock
 from casenotes.config import SearchSettings
-from casenotes.errors import InvalidScope, UsageError
+from casenotes.errors import InvalidScope, SpaceMismatch, UsageError
 from casenotes.events import Events
 from casenotes.masking import mask
 from casenotes.models.embed import Matrix, embed_query
@@ -87,10 +87,15 @@ class Searcher:
         return await read_hits(self._store, scope, found, as_block=as_block) if found else []
 
     async def nearest_entries(
-        self, scope: Scope, vectors: Matrix, least: float, limit: int
+        self, scope: Scope, space_id: int, vectors: Matrix, least: float, limit: int
     ) -> list[list[tuple[str, float]]]:
-        """For each vector the scope's entries at least that similar, best first."""
+        """For each vector the scope's entries at least that similar, best first.
+
+        SpaceMismatch if the store is in another space by now.
+        """
         index = await self._index_at(scope, await self._store.freshness(scope))
+        if index.space_id != space_id:
+            raise SpaceMismatch(f"the store has changed from embedding space {space_id} to {index.space_id}")
         return await self._run(index, partial(index.nearest_entries, vectors, least, limit))
 
     async def _run(self, index: ScopeIndex, work: Callable[[], T]) -> T:
@@ -102,8 +107,11 @@ class Searcher:
     async def _index_and_query(
         self, scope: Scope, text: str, *, without_thread: str | None = None
     ) -> tuple[ScopeIndex, Floats | None]:
-        """A fresh index and the query's vector in the same space, should the store be switched meanwhile."""
-        until = asyncio.get_running_loop().time() + self._settings.deadline_seconds
+        """A fresh index and the query's vector in the same space, should the store be switched meanwhile.
+
+        An embedder gets half of the time, so that the other half is left for a search by words.
+        """
+        until = asyncio.get_running_loop().time() + self._settings.deadline_seconds / 2
         while True:
             space = self._space.current
             vector = await self._query_vector(scope, text, space, until)

@@ -10,43 +10,44 @@ from collections.abc import Iterable, Sequence
 from casenotes.stores.base import Shown
 from casenotes.types import Hit, Scope
 
-MAX_THREADS = 10_000
+MAX_TURNS = 10_000
 MAX_ITEMS = 1_000
+_Key = tuple[Scope, str | None]
 
 
 class ShownItems:
-    """Items by thread; threads that never come back are forgotten in the end."""
+    """Items by turn, and by thread where no turn is known; what never comes back is forgotten in the end."""
 
     def __init__(self) -> None:
-        self._items: dict[Scope, dict[Shown, None]] = {}
+        self._items: dict[_Key, dict[Shown, None]] = {}
 
-    def add(self, scope: Scope, items: Iterable[Shown]) -> None:
+    def add(self, scope: Scope, items: Iterable[Shown], turn_id: str | None = None) -> None:
         """These were shown in a thread."""
         if scope.thread_id is None:
             return
-        known = self._items.pop(scope, {})
+        key = (scope, turn_id)
+        known = self._items.pop(key, {})
         known.update(dict.fromkeys(items))
         while len(known) > MAX_ITEMS:
             del known[next(iter(known))]
         if known:
-            self._items[scope] = known
-        while len(self._items) > MAX_THREADS:
+            self._items[key] = known
+        while len(self._items) > MAX_TURNS:
             del self._items[next(iter(self._items))]
 
-    def add_hits(self, scope: Scope, hits: Sequence[Hit]) -> None:
+    def add_hits(self, scope: Scope, hits: Sequence[Hit], turn_id: str | None = None) -> None:
         """These hits were recalled in a thread."""
-        self.add(scope, [Shown(hit.kind, hit.id) for hit in hits])
+        self.add(scope, [Shown(hit.kind, hit.id) for hit in hits], turn_id)
 
-    def of(self, scope: Scope) -> Sequence[Shown]:
-        """What was shown in a thread and is not saved yet."""
-        return tuple(self._items.get(scope, ()))
+    def of(self, scope: Scope, turn_id: str) -> Sequence[Shown]:
+        """What was shown in a turn, or in its thread outside any, and is not saved yet."""
+        return tuple({**self._items.get((scope, turn_id), {}), **self._items.get((scope, None), {})})
 
-    def saved(self, scope: Scope, items: Sequence[Shown]) -> None:
+    def saved(self, scope: Scope, turn_id: str, items: Sequence[Shown]) -> None:
         """These are in the store now."""
-        known = self._items.get(scope)
-        if known is None:
-            return
-        for item in items:
-            known.pop(item, None)
-        if not known:
-            del self._items[scope]
+        for key in ((scope, turn_id), (scope, None)):
+            known = self._items.get(key, {})
+            for item in items:
+                known.pop(item, None)
+            if not known:
+                self._items.pop(key, None)

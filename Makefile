@@ -11,7 +11,7 @@ demo: $(VENV)/.base
 	$(BIN)/casenotes demo
 
 test: $(VENV)/.test lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist worksteal
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

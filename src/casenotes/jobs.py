@@ -172,6 +172,8 @@ class Jobs:
                 if not await self._store.jobs.renew(lease, self._settings.lease_seconds):
                     performing.cancel()
                     return
+            if _is_asked_to_stop():  # a driver may tell of its own interruption instead
+                return
 
     async def _perform_all(self, lease: Lease) -> None:
         for turn in await self._due(lease.scope):
@@ -195,6 +197,8 @@ class Jobs:
                 raise
             await self._failed(lease, turn, ModelError(f"the request was cancelled from within: {error}"))
         except Exception as error:
+            if _is_asked_to_stop():
+                raise asyncio.CancelledError from error
             await self._failed(lease, turn, error)
 
     async def _failed(self, lease: Lease, turn: TurnState, error: Exception) -> None:

@@ -68,9 +68,9 @@ CREATE TABLE casenotes.shown (                            -- items that a thread
     agent_id    text COLLATE "C" NOT NULL,
     resource_id text COLLATE "C" NOT NULL,
     thread_id   text COLLATE "C" NOT NULL,
+    turn_id     text COLLATE "C" NOT NULL,                  -- the turn that it was shown in
     kind        text NOT NULL CHECK (kind IN ('entry', 'message')),
     item_id     text COLLATE "C" NOT NULL,
-    turn_id     text COLLATE "C" NOT NULL,                  -- the turn that it was shown in
     PRIMARY KEY (agent_id, resource_id, thread_id, turn_id, kind, item_id)
 );
 

@@ -68,9 +68,9 @@ CREATE TABLE shown (                            -- items that a thread's model h
     agent_id    TEXT NOT NULL,
     resource_id TEXT NOT NULL,
     thread_id   TEXT NOT NULL,
+    turn_id     TEXT NOT NULL,                  -- the turn that it was shown in
     kind        TEXT NOT NULL CHECK (kind IN ('entry', 'message')),
     item_id     TEXT NOT NULL,
-    turn_id     TEXT NOT NULL,                  -- the turn that it was shown in
     PRIMARY KEY (agent_id, resource_id, thread_id, turn_id, kind, item_id)
 ) STRICT, WITHOUT ROWID;
 

@@ -215,8 +215,8 @@ class TestBlock:
     async def test_small_talk_brings_no_memories(self, store_url: str) -> None:
         """A word that many messages share says nothing, even if it is all that was said."""
         async with opened(store_url, embedder="static") as memory:
-            for number in range(40):
-                await turn(memory, MIRA, f"Thanks! Case {number} about host pay-{number} is closed.")
+            said = [f"Thanks! Case {number} about host pay-{number} is closed." for number in range(80)]
+            await memory.append(MIRA, [Message("user", text) for text in said])
             for small_talk in ("thanks!", "ok, thanks"):
                 assert await block(memory, LATER, small_talk) == ""
             assert "pay-7" in await block(memory, replace(LATER, thread_id="x"), "What about host pay-7?")
@@ -260,14 +260,22 @@ class TestBlock:
             await memory.complete(under_way, "I see.", sync=True)
             assert 'user said: "The webhook failed with 401 on pay-2"' in await block(memory)
 
+    async def test_one_word_is_enough_where_all_is_about_one_thing(self, store_url: str) -> None:
+        facts = [f"Case {number}: the payments job of region r{number} failed at night" for number in range(5)]
+        model = proposes(*(entry(fact, fact) for fact in facts))
+        config = settings(dedupe_similarity_threshold=False, inject_messages="never")
+        async with opened(store_url, model, config=config) as memory:
+            await turn(memory, MIRA, ". ".join(facts))
+            assert (await block(memory, LATER, "payments")).count("\n- ") == 5
+
     async def test_small_talk_brings_no_memories_without_vectors_either(self, store_url: str) -> None:
         class Down(HashEmbedder):
             async def embed(self, texts):
                 raise OSError("no connection")
 
         async with opened(store_url, embedder=Down(256)) as memory:
-            for number in range(40):
-                await turn(memory, MIRA, f"Thanks! Case {number} about host pay-{number} is closed.")
+            said = [f"Thanks! Case {number} about host pay-{number} is closed." for number in range(80)]
+            await memory.append(MIRA, [Message("user", text) for text in said])
             assert await block(memory, LATER, "thanks!") == ""
             assert "pay-7" in await block(memory, replace(LATER, thread_id="x"), "What about host pay-7?")
 

@@ -6,6 +6,7 @@ may write. The cache forgets the least recently used scopes when they outgrow th
 
 from __future__ import annotations
 
+import math
 import threading
 from array import array
 from collections import OrderedDict
@@ -27,6 +28,7 @@ from casenotes.types import HitKind, Scope
 ItemKey = tuple[HitKind, str]
 Found = tuple[HitKind, str, Ranked]
 ScopeKey = tuple[str, str | None]
+LARGE_SCOPE = 1_000
 JUDGED_HITS = 10
 """Whether anything is relevant is decided on this many of the best hits."""
 
@@ -171,10 +173,15 @@ class ScopeIndex:
         }
 
     def _asks_for_something(self, ranked: Sequence[Ranked], terms: Sequence[str]) -> bool:
-        """Whether the input tells enough to be answered from memory: "thanks!" shares a word with many."""
+        """Whether the input tells enough to be answered from memory: "thanks!" shares a word with many.
+
+        In a small scope less is enough: all of it may be about one thing.
+        """
+        share = min(1.0, math.log1p(len(self._ids)) / math.log1p(LARGE_SCOPE))
+        floor = self._settings.information_floor * share
         return any(
             item.scores.vector >= self._settings.relevance_floor
-            or self._lexicon.information(terms, item.position) >= self._settings.information_floor
+            or self._lexicon.information(terms, item.position) >= floor
             for item in ranked
         )
 

@@ -441,3 +441,24 @@ def test_r45_17_a_digit_run_of_a_version_supports_its_number() -> None:
 def test_r45_20_an_endless_identifier_is_unsupported_and_quickly_so() -> None:
     assert unsupported("A" * 20_000, ["A" * 500_000]) == ("A" * 20_000,)
     assert unsupported("A1" * 200, ["A1" * 200_000]) == ("A1" * 200,)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "source", "is_there"),
+    [
+        ("pay-2", "pay-23 and pay-2", True),
+        ("pay-2", "pay-2 and pay-23", True),
+        ("pay-2", "pay-23 and pay-24, then pay-2, not pay-25", True),
+        ("pay-2", "pay-2__old", False),
+        ("pay-2", "pay-2.e or so", False),
+        ("pay-2", "the a.pay-2 host", False),
+        ("pay-2", "it is .xpay-2", False),
+        ("pay-2", "-pay-2 or .pay-2", True),
+        ("API", "the APIs are down", True),
+        ("API", "the APIsome are down", False),
+        ("x" * 499 + "1", "x" * 499 + "1", True),
+        ("x" * 500 + "1", "x" * 500 + "1", False),
+    ],
+)
+def test_r45_20_an_identifier_stands_alone_or_it_does_not(identifier: str, source: str, is_there: bool) -> None:
+    assert unsupported(identifier, [source]) == (() if is_there else (identifier,))

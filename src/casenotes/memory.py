@@ -156,7 +156,10 @@ class Memory:
             tools = Tools(store, searcher, space, asker, settings.episodic, clock, events, count)
         episodic = EpisodicLayer(searcher, settings.episodic, count, tools)
         learning = Learning(store, episodic, settings.jobs, events)
-        return cls(store, space, searcher, filler, episodic, learning, settings, clock, events, count)
+        memory = cls(store, space, searcher, filler, episodic, learning, settings, clock, events, count)
+        for layer in memory._layers:
+            await layer.init()
+        return memory
 
     async def _drain(self) -> None:
         until = time.monotonic() + self._settings.storage.close_timeout_seconds
@@ -195,6 +198,7 @@ class Memory:
         The blocks are those of `begin`, so that the beginning of the prompt stays the same.
         """
         started = time.perf_counter()
+        turn.closing.clear()  # the turn goes on, should a `complete` have failed before
         await self._continue(turn, messages, None)
         timings = {"save": time.perf_counter() - started}
         recent = await self._recent(turn.scope, timings)
@@ -230,8 +234,10 @@ class Memory:
 
     def _not_learned(self, scope: Scope, outcome: str | None) -> str:
         """Why nothing is learned from a turn, empty if something may be."""
+        if not self._has_entries:
+            return "episodic memory is off"
         if not self._learning.is_wanted:
-            return "no model is configured" if self._settings.episodic.enabled else "episodic memory is off"
+            return "no model is configured"
         if scope.resource_id is None:
             return "the scope has no resource_id"
         return "" if outcome == "success" else f"the outcome is {outcome}"
@@ -289,8 +295,7 @@ class Memory:
 
         recent = await self._recent(scope, timings)
         visible = {str(message.id) for message in recent}
-        limit = self._settings.episodic.max_block_tokens
-        request = RecallRequest(scope, turn_id, query, self._clock.now(), visible, limit)
+        request = RecallRequest(scope, turn_id, query, self._clock.now(), visible)
         deadline = self._settings.recall_deadline_seconds
         gathered = await gather(self._layers, request, deadline, self.count_tokens, self._events)
         self._shown.add(scope, gathered.shown, turn_id)

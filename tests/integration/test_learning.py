@@ -30,6 +30,7 @@ from conversation import (
 
 from casenotes import Memory, Message, Scope, ToolCall, ToolResult
 from casenotes.config import JobSettings
+from casenotes.errors import InvalidMessage
 from casenotes.learn import pipeline
 from casenotes.learn.save import to_be_saved
 from casenotes.testing import FrozenClock, HashEmbedder, ScriptedModel
@@ -690,6 +691,16 @@ class TestRepeatedCalls:
             assert receipt.status == "learned"
             assert [message.text for message in await memory.history(MIRA)] == [SAID, "I see."]
             assert len(receipt.message_ids) == 2
+
+    async def test_a_turn_may_go_on_after_complete_was_refused(self, store_url: str) -> None:
+        async with opened(store_url) as memory:
+            under_way = await memory.begin(MIRA, SAID)
+            with pytest.raises(InvalidMessage):
+                await memory.complete(under_way, "a NUL \x00 within")
+            await memory.step(under_way, Message("assistant", "One moment."))
+            receipt = await memory.complete(under_way, "One moment.")
+            assert [m.text for m in await memory.history(MIRA)] == [SAID, "One moment.", "One moment."]
+            assert len(receipt.message_ids) == 3
 
     async def test_a_turn_that_failed_after_all_is_not_learned_from(self, store_url: str) -> None:
         model = proposes(entry(SKEW, SAID))

@@ -19,6 +19,9 @@ CandidateStatus = Literal["stored", "corroborated", "superseded", "quarantined",
 LearnStatus = Literal["queued", "learned", "failed", "skipped"]
 
 ROLES: tuple[Role, ...] = get_args(Role)
+SPEAKERS: tuple[Role, ...] = ("user", "assistant")
+"""Who says something; tools and systems only give information."""
+
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 MAX_ID_BYTES = 512
 RECALL_TOOL = "recall_memory"

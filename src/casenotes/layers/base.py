@@ -32,7 +32,7 @@ class RecallRequest:
     query: str
     now: datetime
     visible: Set[str]
-    max_tokens: int
+    max_tokens: int = 0  # the layer's own budget, filled in for each
 
 
 @dataclass(frozen=True, slots=True)

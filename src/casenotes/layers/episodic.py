@@ -46,11 +46,6 @@ class EpisodicLayer:
         return TokenRange(self._settings.min_block_tokens, self._settings.max_block_tokens)
 
     @property
-    def is_on(self) -> bool:
-        """Whether episodic memory is switched on."""
-        return self._settings.enabled
-
-    @property
     def learns(self) -> bool:
         """Whether there is a model to learn with."""
         return self._tools is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from casenotes.events import Events
@@ -53,7 +54,7 @@ async def _ask(
     started = time.perf_counter()
     try:
         async with asyncio.timeout(deadline_seconds):
-            answer = await layer.recall(request)
+            answer = await layer.recall(replace(request, max_tokens=layer.budget.max))
     except Exception as error:
         problem = "late" if isinstance(error, TimeoutError) else mask(f"{type(error).__name__}: {error}")
         events.emit("layer.failed", request.scope, source=layer.name, error=problem)

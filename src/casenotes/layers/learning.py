@@ -36,7 +36,7 @@ class Learning:
     @property
     def is_wanted(self) -> bool:
         """Whether finished turns are queued: for a model of this process, or for a worker elsewhere."""
-        return self._layer.is_on and (self.is_possible or not self._in_process)
+        return self.is_possible or not self._in_process
 
     async def _learn(self, lease: Lease, turn: TurnState) -> None:
         await self._layer.learn(LearnRequest(turn.scope, turn.turn_id, lease))

@@ -15,7 +15,7 @@ from casenotes.learn.candidate import Candidate
 from casenotes.learn.claims import Sources, unsupported
 from casenotes.learn.echo import EchoGuard
 from casenotes.learn.quotes import MappedText, is_too_short, map_text
-from casenotes.types import Evidence, Role
+from casenotes.types import SPEAKERS, Evidence, Role
 
 Reason = Literal[
     "",  # accepted
@@ -28,7 +28,6 @@ Reason = Literal[
     "echo",  # the assistant repeating what memory had shown
     "unsupported",  # values in the text that nobody named
 ]
-SPEAKERS: tuple[Role, ...] = ("user", "assistant")
 ALLOWED_ROLES: Mapping[str, tuple[Role, ...]] = {
     "user_assertion": ("user",),
     "user_accepted_assistant_proposal": ("user",),

@@ -15,11 +15,10 @@ from casenotes.learn.prompts import filled
 from casenotes.masking import mask
 from casenotes.recall.render import inert
 from casenotes.tokens import TokenCounter
-from casenotes.types import Message
+from casenotes.types import SPEAKERS, Message
 
 CONTEXT_MESSAGES = 6
 CONTEXT_CHARACTERS = 4_000
-SPEAKERS = ("user", "assistant")
 TAG_OPENERS = {ord(character): f"\\u{ord(character):04x}" for character in "<\uff1c\ufe64"}
 
 

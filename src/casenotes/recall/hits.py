@@ -11,7 +11,7 @@ from casenotes.masking import mask, placeholder, secrets_in
 from casenotes.recall.index import Found
 from casenotes.recall.rank import Ranked
 from casenotes.stores.base import Store
-from casenotes.types import Entry, Evidence, Hit, Message, Scope
+from casenotes.types import SPEAKERS, Entry, Evidence, Hit, Message, Scope
 
 INLINE_CHARACTERS = 50_000
 """Longer messages are masked in a thread, beside the host's loop."""
@@ -50,7 +50,7 @@ def _hits(found: Sequence[Found], entries: Mapping[str, Entry], messages: Mappin
 def _is_worth_quoting(message: Message) -> bool:
     """Whether somebody said more than a word or two."""
     text = message.text.strip()
-    return message.role in ("user", "assistant") and len(text) >= (12 if text.isascii() else 6)
+    return message.role in SPEAKERS and len(text) >= (12 if text.isascii() else 6)
 
 
 async def read_entries(store: Store, scope: Scope, ids: Sequence[str]) -> dict[str, Entry]:

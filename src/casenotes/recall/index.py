@@ -23,7 +23,7 @@ from casenotes.recall.lexical import Floats, LexicalIndex
 from casenotes.recall.matrix import VectorTable
 from casenotes.recall.rank import RANKERS, Ranked, Signals, Verbosity, is_anything_relevant
 from casenotes.stores.base import Changes, Document, Freshness, VectorRow
-from casenotes.types import HitKind, Scope
+from casenotes.types import SPEAKERS, HitKind, Scope
 
 ItemKey = tuple[HitKind, str]
 Found = tuple[HitKind, str, Ranked]
@@ -106,7 +106,7 @@ class ScopeIndex:
         self._threads.append(self._thread_numbers.setdefault(document.thread_id, len(self._thread_numbers)))
         self._from_user.append(document.role == "user")
         self._is_entry.append(document.kind == "entry")
-        self._is_spoken.append(document.kind == "message" and document.role in ("user", "assistant"))
+        self._is_spoken.append(document.kind == "message" and document.role in SPEAKERS)
         if not document.text.strip():
             self._vectors.exempt(self._rows[key])
         return True

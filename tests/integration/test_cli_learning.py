@@ -11,74 +11,20 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conversation import JONAS, MIRA, SAID, SKEW, entry, opened, proposes, settings, turn
+from model_server import ModelServer, run, serving
 
 from casenotes import JobSettings
 
 ANSWER = {"entries": [entry(SKEW, SAID), entry("Nobody said it.", "this was never said by anyone")]}
 
 
-class ModelServer:
-    """An OpenAI-compatible server with one answer; it may be told to fail first."""
-
-    def __init__(self) -> None:
-        self.name = ""
-        self.failures = 0
-        self.requests: list[dict[str, Any]] = []
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        length = int(head.split("content-length: ")[1].split("\r\n")[0])
-        self.requests.append(json.loads(await reader.readexactly(length)))
-        failing, self.failures = self.failures > 0, self.failures - 1
-        body = json.dumps({"error": "busy"} if failing else _completion(json.dumps(ANSWER))).encode()
-        status = "401 Unauthorized" if failing else "200 OK"
-        writer.write(
-            f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
-            "connection: close\r\n\r\n".encode()
-            + body
-        )
-        await writer.drain()
-        writer.close()
-
-
-def _completion(text: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text}
-    return {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "local",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
-    }
-
-
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
-        server.name = f"openai:local@http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    async with serving(lambda _prompt: ANSWER) as server:
         yield server
-
-
-async def run(*words: str, code: int = 0, **environment: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "casenotes",
-        *words,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "COLUMNS": "120", **environment},
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode == code, (out + err).decode()
-    assert b"Traceback" not in err
-    return (out + err).decode() if code else out.decode()
 
 
 async def queued_turns(url: str) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from casenotes import __version__
-from casenotes.cli import demo, evaluate, health, learning, search, transfer, vectors
+from casenotes.cli import demo, eval_learning, evaluate, health, learning, search, transfer, vectors
 from casenotes.cli.output import console, errors, print_json, safe
 from casenotes.errors import CasenotesError, UsageError
 
@@ -31,6 +31,7 @@ app = typer.Typer(
 )
 for group in (demo, transfer, search, learning, vectors, health):
     group.register(app)
+eval_learning.register(evaluate.app)
 app.add_typer(evaluate.app, name="eval")
 
 

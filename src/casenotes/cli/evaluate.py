@@ -1,4 +1,4 @@
-"""`casenotes eval`: measure retrieval."""
+"""`casenotes eval`: measure retrieval, and compare two runs."""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ from casenotes.errors import InvalidMessage, InvalidScope
 Role = Literal["user", "assistant", "tool", "system"]
 Outcome = Literal["success", "failure", "aborted"]
 HitKind = Literal["entry", "message"]
-EntryStatus = Literal["active", "superseded", "quarantined", "forgotten"]
+EntryStatus = Literal["active", "superseded", "quarantined", "forgotten", "dropped"]
+Origin = Literal["learned", "remembered", "merged"]
+Actor = Literal["reflector", "user", "audit", "rebuild"]
 CandidateStatus = Literal["stored", "corroborated", "superseded", "quarantined", "rejected"]
 LearnStatus = Literal["queued", "learned", "failed", "skipped"]
 
@@ -162,6 +164,28 @@ class Entry:
     created_at: datetime
     last_seen_at: datetime
     evidence: tuple[Evidence, ...] = ()
+    valid_until: datetime | None = None
+    superseded_by: str | None = None
+    origin: Origin = "learned"
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One thing that happened to an item after it was learned: what, by whom, on which words.
+
+    Rows of one revision share its id and are undone together.
+    """
+
+    id: str
+    kind: HitKind
+    item_id: str
+    action: str
+    actor: Actor
+    at: datetime
+    successor: str | None = None
+    quote: Evidence | None = None
+    detail: str = ""
+    undone_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +201,10 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One search result: a message word for word, or an entry with its evidence."""
+    """One search result: a message word for word, or an entry with its evidence.
+
+    `conflicts` are entries that say otherwise and are as current as this one.
+    """
 
     kind: HitKind
     id: str
@@ -189,6 +216,8 @@ class Hit:
     scores: Scores
     role: Role | None = None
     verified: bool = True
+    status: EntryStatus = "active"
+    conflicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

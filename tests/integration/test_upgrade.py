@@ -60,12 +60,22 @@ async def test_postgres(postgres_url: str) -> None:
     async with opened(postgres_url) as memory:
         await turn(memory, MIRA, "the webhook failed with 401")
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        for table in ("entries", "evidence", "receipts", "shown", "leases", "model_usage"):
+        for table in (
+            "entries",
+            "evidence",
+            "receipts",
+            "shown",
+            "leases",
+            "model_usage",
+            "revisions",
+            "erasures",
+        ):
             connection.execute(f"DROP TABLE casenotes.{table}")
         for column in ("first_seq", "learning", "attempts", "due_at", "error"):
             connection.execute(f"ALTER TABLE casenotes.turns DROP COLUMN {column}")
-        connection.execute("ALTER TABLE casenotes.messages DROP COLUMN turn_id")
-        connection.execute("DELETE FROM casenotes.migrations WHERE number = 2")
+        for column in ("turn_id", "hidden"):
+            connection.execute(f"ALTER TABLE casenotes.messages DROP COLUMN {column}")
+        connection.execute("DELETE FROM casenotes.migrations WHERE number > 1")
     async with opened(postgres_url, proposes(entry(SKEW, SAID))) as memory:
         assert len(await memory.history(MIRA)) == 2
         assert (await turn(memory, LATER, SAID)).candidates[0].status == "stored"

@@ -22,6 +22,7 @@ TIERS = (
     {"models", "stores"},
     {"recall"},
     {"learn"},
+    {"curate"},
     {"jobs"},
     {"layers"},
     {"memory"},
@@ -41,9 +42,20 @@ SPACES = {
     "drop_space",
 }
 WORKERS = {"dead_turns", "revive_turns"}
+ERASING = {"count_erasure", "is_live"}
 WHOLE_STORE = {
-    "sqlite": {*SPACES, *WORKERS, "stats"},
-    "postgres": {*SPACES, *WORKERS, "lock_spaces", "hold_space", "sees_one_scope", "stats", "server_facts"},
+    "sqlite": {*SPACES, *WORKERS, *ERASING, "stats"},
+    "postgres": {
+        *SPACES,
+        *WORKERS,
+        *ERASING,
+        "data_directory",
+        "lock_spaces",
+        "hold_space",
+        "sees_one_scope",
+        "stats",
+        "server_facts",
+    },
 }
 
 

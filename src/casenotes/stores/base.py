@@ -8,13 +8,15 @@ after it and misses nothing; `epoch` grows when something was removed and must b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from casenotes.stores.learning import EntryStore, JobStore
-from casenotes.types import Appended, HitKind, Message, Role, Scope, Thread
+from casenotes.stores.revisions import Erasure, RevisionStore
+from casenotes.types import Appended, EntryStatus, HitKind, Message, Role, Scope, Thread
 
 SpaceKey = tuple[str, int, bool]
 TurnStatus = Literal["open", "success", "failure", "aborted", "abandoned"]
@@ -52,7 +54,7 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What search needs to know of one item."""
+    """What search needs to know of one item; it comes again when its status or validity has changed."""
 
     kind: HitKind
     id: str
@@ -60,6 +62,8 @@ class Document:
     created_at: float
     role: Role
     text: str
+    status: EntryStatus = "active"
+    valid_until: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +192,16 @@ class Store(Protocol):
     @property
     def jobs(self) -> JobStore:
         """What is still to be learned, and who is at it."""
+        ...
+
+    @property
+    def revisions(self) -> RevisionStore:
+        """What happens to entries after they were learned."""
+        ...
+
+    @property
+    def erasure(self) -> Erasure:
+        """How a user's data is removed for good."""
         ...
 
     async def open(self) -> None:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from casenotes.errors import LeaseLost
 from casenotes.stores.base import Document
-from casenotes.stores.learning import Corroboration, Learned, Lease, ReceiptRow, TurnState
+from casenotes.stores.learning import Corroboration, Learned, Lease, NewEntry, ReceiptRow, TurnState
+from casenotes.stores.revisions import NewRevision
 from casenotes.stores.rows import scope_key
-from casenotes.types import CandidateReceipt, Entry, Evidence, Scope
+from casenotes.types import CandidateReceipt, Entry, Evidence, Role, Scope
 
 USER_SOURCES = ("user_assertion", "user_accepted_assistant_proposal")
 Values = dict[str, Any]
@@ -39,11 +41,14 @@ def lease_lost(lease: Lease) -> LeaseLost:
     )
 
 
-def entry_values(key: Values, learned: Learned, change: int, time: Callable[[datetime], Any]) -> list[Values]:
+def entry_values(
+    key: Values, entries: Sequence[NewEntry], change: int, time: Callable[[datetime], Any]
+) -> list[Values]:
     """Parameters of new entries."""
     return [
         {
             **key,
+            "thread": entry.thread_id or key["thread"],
             "id": entry.id,
             "content": entry.content,
             "hash": entry.content_hash,
@@ -52,15 +57,22 @@ def entry_values(key: Values, learned: Learned, change: int, time: Callable[[dat
             "message": entry.message_id,
             "created_at": time(entry.created_at),
             "change": change,
+            "status": entry.status,
+            "origin": entry.origin,
+            "reflections_left": entry.reflections_left,
+            "valid_until": entry.valid_until and time(entry.valid_until),
+            "superseded_by": entry.superseded_by,
         }
-        for entry in learned.entries
+        for entry in entries
     ]
 
 
-def evidence_values(key: Values, learned: Learned) -> list[Values]:
+def evidence_values(
+    key: Values, entries: Sequence[NewEntry], corroborations: Sequence[Corroboration] = ()
+) -> list[Values]:
     """Parameters of all evidence, of new entries and of those corroborated."""
-    pairs = [(entry.id, entry.evidence) for entry in learned.entries]
-    pairs += [(item.entry_id, item.evidence) for item in learned.corroborations]
+    pairs = [(entry.id, entry.evidence) for entry in entries]
+    pairs += [(item.entry_id, item.evidence) for item in corroborations]
     return [{**key, **_quote_values(entry_id, quote)} for entry_id, quotes in pairs for quote in quotes]
 
 
@@ -89,7 +101,9 @@ def seen_again_values(
     ]
 
 
-def receipt_values(key: Values, learned: Learned, time: Callable[[datetime], Any]) -> list[Values]:
+def receipt_values(
+    key: Values, learned: Learned | NewRevision, time: Callable[[datetime], Any]
+) -> list[Values]:
     """Parameters of receipts, in order."""
     return [
         {
@@ -122,7 +136,7 @@ def entries_from_rows(
 
 
 def _entry(row: Sequence[Any], quotes: Sequence[Evidence], time: Callable[[Any], datetime]) -> Entry:
-    entry_id, content, source, status, verified, thread, message, created, seen = row
+    entry_id, content, source, status, verified, thread, message, created, seen, until, successor, origin = row
     return Entry(
         entry_id,
         content,
@@ -134,14 +148,18 @@ def _entry(row: Sequence[Any], quotes: Sequence[Evidence], time: Callable[[Any],
         time(created),
         time(seen),
         tuple(quotes),
+        None if until is None else time(until),
+        successor,
+        origin,
     )
 
 
 def entry_document(row: Sequence[Any], seconds: Callable[[Any], float]) -> Document:
     """What search reads of an entry row."""
-    entry_id, thread_id, created_at, source, content = row
-    role = "user" if source in USER_SOURCES else "assistant"
-    return Document("entry", entry_id, thread_id, seconds(created_at), role, content)  # type: ignore[arg-type]
+    entry_id, thread_id, created_at, source, content, status, valid_until = row
+    role: Role = "user" if source in USER_SOURCES else "assistant"
+    until = math.inf if valid_until is None else seconds(valid_until)
+    return Document("entry", entry_id, thread_id, seconds(created_at), role, content, status, until)
 
 
 def receipt_from_row(row: Sequence[Any]) -> CandidateReceipt:

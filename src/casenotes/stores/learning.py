@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-from casenotes.types import CandidateReceipt, Entry, Evidence, HitKind, Message, Scope
+from casenotes.types import CandidateReceipt, Entry, EntryStatus, Evidence, HitKind, Message, Origin, Scope
 
 LearningState = Literal["queued", "done", "dead"]
 
@@ -69,6 +69,12 @@ class NewEntry:
     created_at: datetime
     evidence: Sequence[Evidence]
     vector: bytes | None
+    status: EntryStatus = "active"
+    origin: Origin = "learned"
+    thread_id: str | None = None  # the thread it is learned in, unless given
+    reflections_left: int = 0
+    valid_until: datetime | None = None
+    superseded_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +128,8 @@ class EntryStore(Protocol):
         """The entries of those ids, with their quotes as the message log has them."""
         ...
 
-    async def active_by_hash(self, scope: Scope, hashes: Sequence[str]) -> dict[str, str]:
-        """Ids of active entries by the hash of their content."""
+    async def known_hashes(self, scope: Scope, hashes: Sequence[str]) -> dict[str, str]:
+        """Ids of active and quarantined entries by the hash of their content; of both, the active one."""
         ...
 
     async def forgotten_sources(self, scope: Scope, hashes: Sequence[str]) -> set[tuple[str, str]]:
@@ -184,6 +190,10 @@ class JobStore(Protocol):
 
     async def turn(self, scope: Scope, turn_id: str) -> TurnState | None:
         """One turn of a thread."""
+        ...
+
+    async def finished(self, scope: Scope) -> list[TurnState]:
+        """All turns of a resource that ended well, in the order in which they ended."""
         ...
 
     async def log(self, scope: Scope, turn_id: str, before: int) -> TurnLog:

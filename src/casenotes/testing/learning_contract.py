@@ -201,6 +201,7 @@ class LearningContract:
         assert await store.entries.save(ANN, fresh, learned())
 
     async def test_one_of_many_gets_the_lease(self, store: Store) -> None:
+        await store.append(ANN, [said("a")])
         tries = [store.jobs.acquire(ANN, "extract", f"worker {n}", 30) for n in range(8)]
         got = [lease for lease in await asyncio.gather(*tries) if lease]
         assert len(got) == 1
@@ -213,6 +214,8 @@ class LearningContract:
 
     async def test_leases_of_threads_tasks_and_scopes_are_apart(self, store: Store) -> None:
         for scope in (ANN, replace(ANN, thread_id="t2"), *STRANGERS):
+            assert await store.jobs.acquire(scope, "extract", "a", 30) is None, "there is no such thread"
+            await store.append(scope, [said(f"{scope.thread_id}-a")])
             assert await store.jobs.acquire(scope, "extract", "a", 30)
         assert await store.jobs.acquire(ANN, "observe", "a", 30)
 
@@ -232,7 +235,7 @@ class LearningContract:
         for scope in (ANN, *STRANGERS):
             await stored_entry(store, scope)
         digest = "clock skew on pay-2."
-        assert await store.entries.active_by_hash(ANN, [digest, "other"]) == {digest: "e1"}
+        assert await store.entries.known_hashes(ANN, [digest, "other"]) == {digest: "e1"}
         await finished_turn(store, turn_id="two")
         with refused(Exception, ""):
             await store.entries.save(ANN, await leased(store), learned([entry("e2")], "two"))
@@ -242,7 +245,7 @@ class LearningContract:
         await stored_entry(store)
         for stranger in STRANGERS:
             assert await store.entries.get(stranger, ["e1"]) == {}
-            assert await store.entries.active_by_hash(stranger, ["clock skew on pay-2."]) == {}
+            assert await store.entries.known_hashes(stranger, ["clock skew on pay-2."]) == {}
             assert await store.entries.ledger(stranger, None, 10) == []
             assert await store.entries.receipts(stranger, "turn") == []
             assert await store.jobs.queued(stranger) == []
@@ -309,6 +312,9 @@ class LearningContract:
 
     async def test_usage_adds_up_by_day_task_and_scope(self, store: Store) -> None:
         used = DayUsage("extract", 1, 100, 20, 0.25)
+        await store.jobs.add_usage(ANN, "2026-03-01", used)
+        assert await store.jobs.usage(ANN, "2026-03-01") == [], "there is no such resource"
+        await store.append(ANN, [said("a")])
         for _ in range(2):
             await store.jobs.add_usage(ANN, "2026-03-01", used)
         await store.jobs.add_usage(ANN, "2026-03-01", replace(used, task="observe"))

@@ -70,10 +70,10 @@ class PostgresEntries:
         evidence = await self._access.fetch(scope, "evidence_of", values) if rows else []
         return entries_from_rows(rows, evidence, same_time)
 
-    async def active_by_hash(self, scope: Scope, hashes: Sequence[str]) -> dict[str, str]:
-        """See EntryStore.active_by_hash."""
+    async def known_hashes(self, scope: Scope, hashes: Sequence[str]) -> dict[str, str]:
+        """See EntryStore.known_hashes."""
         values = {**scope_key(scope), "hashes": list(hashes)}
-        return {row[0]: row[1] for row in await self._access.fetch(scope, "active_by_hash", values)}
+        return {row[0]: row[1] for row in await self._access.fetch(scope, "known_hashes", values)}
 
     async def forgotten_sources(self, scope: Scope, hashes: Sequence[str]) -> set[tuple[str, str]]:
         """See EntryStore.forgotten_sources."""
@@ -85,22 +85,22 @@ class PostgresEntries:
         """See EntryStore.save."""
         key: Values = dict(thread_key(lease.scope))
         async with self._access.transaction(scope) as connection:
-            change = (await self._row(connection, "next_change", key))[0]
-            if not await self._row(connection, "holds_lease", lease_values(lease)):
+            touched = await self._row(connection, "touch_scope", key)
+            if not touched or not await self._row(connection, "holds_lease", lease_values(lease)):
                 raise lease_lost(lease)
             if learned.seen < (await self._row(connection, "entries_change", key))[0]:
                 return False
             done = self._access.statement("turn_learned")
             if (await connection.execute(done, {**key, "turn": learned.turn_id})).rowcount:
-                await self._insert(connection, key, learned, change)
+                await self._insert(connection, key, learned, touched[0])
         return True
 
     async def _insert(self, connection: Connection, key: Values, learned: Learned, change: int) -> None:
         common = key | {"space": learned.space_id, "change": change}
         vectors = [common | {"id": e.id, "vector": wire_vector(e.vector)} for e in learned.entries if e.vector]
         for name, rows in (
-            ("insert_entry", entry_values(key, learned, change, same_time)),
-            ("insert_evidence", evidence_values(key, learned)),
+            ("insert_entry", entry_values(key, learned.entries, change, same_time)),
+            ("insert_evidence", evidence_values(key, learned.entries, learned.corroborations)),
             ("put_entry_vector", vectors),
             ("see_entry_again", seen_again_values(key, learned.corroborations, same_time)),
             ("insert_receipt", receipt_values(key, learned, same_time)),
@@ -171,6 +171,11 @@ class PostgresJobs:
         """See JobStore.turn."""
         rows = await self._access.fetch(scope, "turn_state", {**thread_key(scope), "turn": turn_id})
         return next(turn_states(rows, same_time), None)
+
+    async def finished(self, scope: Scope) -> list[TurnState]:
+        """See JobStore.finished."""
+        rows = await self._access.fetch(scope, "finished_turns", scope_key(scope))
+        return list(turn_states(rows, same_time))
 
     async def log(self, scope: Scope, turn_id: str, before: int) -> TurnLog:
         """See JobStore.log."""

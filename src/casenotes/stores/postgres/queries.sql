@@ -7,7 +7,8 @@ SELECT set_config('casenotes.agent_id', %(agent)s, true),
 
 -- name: next_change
 -- Also locks the scope until commit, so that change numbers become visible in order.
-INSERT INTO casenotes.scopes AS s (agent_id, resource_id, change) VALUES (%(agent)s, %(resource)s, 1)
+INSERT INTO casenotes.scopes AS s (agent_id, resource_id, change, epoch)
+VALUES (%(agent)s, %(resource)s, 1, (SELECT 1000000 * count FROM casenotes.erasures))
 ON CONFLICT (agent_id, resource_id) DO UPDATE SET change = s.change + 1
 RETURNING change
 
@@ -98,12 +99,13 @@ SELECT epoch, change FROM casenotes.scopes WHERE agent_id = %(agent)s AND resour
 
 -- name: changed_messages
 SELECT message_id, thread_id, created_at, role, text, parts FROM casenotes.messages
- WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND change > %(after)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND change > %(after)s AND NOT hidden
  ORDER BY change, thread_id, seq
 
 -- name: changed_entries
-SELECT entry_id, thread_id, created_at, source, content FROM casenotes.entries
- WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND change > %(after)s AND status = 'active'
+SELECT entry_id, thread_id, created_at, source, content, status, valid_until FROM casenotes.entries
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND change > %(after)s
+   AND status IN ('active', 'superseded', 'quarantined')
  ORDER BY change, entry_id
 
 -- name: changed_vectors
@@ -160,7 +162,7 @@ DELETE FROM casenotes.spaces WHERE space_id = %(space)s AND NOT active
 INSERT INTO casenotes.vectors (agent_id, resource_id, space_id, kind, item_id, vector, change)
 SELECT %(agent)s, %(resource)s, s.space_id, 'message', m.message_id, %(vector)s, %(change)s
   FROM casenotes.messages AS m JOIN casenotes.spaces AS s ON s.space_id = %(space)s
- WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.message_id = %(id)s
+ WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.message_id = %(id)s AND NOT m.hidden
    FOR KEY SHARE OF s
 ON CONFLICT (agent_id, resource_id, space_id, kind, item_id)
 DO UPDATE SET vector = excluded.vector, change = excluded.change
@@ -170,13 +172,14 @@ INSERT INTO casenotes.vectors (agent_id, resource_id, space_id, kind, item_id, v
 SELECT %(agent)s, %(resource)s, s.space_id, 'entry', e.entry_id, %(vector)s, %(change)s
   FROM casenotes.entries AS e JOIN casenotes.spaces AS s ON s.space_id = %(space)s
  WHERE e.agent_id = %(agent)s AND e.resource_id = %(resource)s AND e.entry_id = %(id)s
+   AND e.status NOT IN ('forgotten', 'dropped')
    FOR KEY SHARE OF s
 ON CONFLICT (agent_id, resource_id, space_id, kind, item_id)
 DO UPDATE SET vector = excluded.vector, change = excluded.change
 
 -- name: unembedded_entries
 SELECT entry_id, content FROM casenotes.entries AS e
- WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status <> 'forgotten'
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status NOT IN ('forgotten', 'dropped')
    AND NOT EXISTS (SELECT 1 FROM casenotes.vectors AS v
                     WHERE v.agent_id = %(agent)s AND v.resource_id = %(resource)s AND v.space_id = %(space)s
                       AND v.kind = 'entry' AND v.item_id = e.entry_id)
@@ -187,7 +190,7 @@ SELECT entry_id, content FROM casenotes.entries AS e
 SELECT message_id, thread_id, seq, role, text, parts
   FROM casenotes.messages AS m
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s
-   AND (trim(text) <> '' OR parts IS NOT NULL)
+   AND (trim(text) <> '' OR parts IS NOT NULL) AND NOT hidden
    AND NOT EXISTS (SELECT 1 FROM casenotes.vectors AS v
                     WHERE v.agent_id = %(agent)s AND v.resource_id = %(resource)s
                       AND v.space_id = %(space)s AND v.kind = 'message' AND v.item_id = m.message_id)
@@ -197,7 +200,7 @@ SELECT message_id, thread_id, seq, role, text, parts
 -- name: scopes
 SELECT agent_id, resource_id, count(DISTINCT thread_id), count(*),
        (SELECT count(*) FROM casenotes.entries AS e
-         WHERE e.agent_id = m.agent_id AND e.resource_id = m.resource_id AND e.status <> 'forgotten')
+         WHERE e.agent_id = m.agent_id AND e.resource_id = m.resource_id AND e.status NOT IN ('forgotten', 'dropped'))
   FROM casenotes.messages AS m GROUP BY agent_id, resource_id ORDER BY agent_id, resource_id
 
 -- name: stats
@@ -244,7 +247,8 @@ SELECT count(*) FROM casenotes.entries AS e
       WHERE q.agent_id = e.agent_id AND q.resource_id = e.resource_id AND q.entry_id = e.entry_id)
 
 -- name: entries_by_id
-SELECT entry_id, content, source, status, verified, thread_id, message_id, created_at, last_seen_at FROM casenotes.entries
+SELECT entry_id, content, source, status, verified, thread_id, message_id, created_at, last_seen_at,
+       valid_until, superseded_by, origin FROM casenotes.entries
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s
    AND entry_id = ANY(%(ids)s)
 
@@ -257,10 +261,11 @@ SELECT q.entry_id, q.message_id, q.start, q.stop, substr(m.text, (q.start + 1)::
    AND q.entry_id = ANY(%(ids)s)
  ORDER BY m.created_at, m.thread_id, m.seq, q.start
 
--- name: active_by_hash
+-- name: known_hashes
 SELECT content_hash, entry_id FROM casenotes.entries
- WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status = 'active'
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status IN ('active', 'quarantined')
    AND content_hash = ANY(%(hashes)s)
+ ORDER BY status DESC
 
 -- name: forgotten_sources
 -- Which text was forgotten, and which messages it had been learned from.
@@ -275,9 +280,11 @@ SELECT coalesce(max(change), 0) FROM casenotes.entries WHERE agent_id = %(agent)
 
 -- name: insert_entry
 INSERT INTO casenotes.entries (agent_id, resource_id, entry_id, content, content_hash, source, status, verified,
-                     thread_id, message_id, created_at, last_seen_at, change)
-VALUES (%(agent)s, %(resource)s, %(id)s, %(content)s, %(hash)s, %(source)s, 'active', %(verified)s,
-        %(thread)s, %(message)s, %(created_at)s, %(created_at)s, %(change)s)
+                     thread_id, message_id, created_at, last_seen_at, change, origin, reflections_left,
+                     valid_until, superseded_by)
+VALUES (%(agent)s, %(resource)s, %(id)s, %(content)s, %(hash)s, %(source)s, %(status)s, %(verified)s,
+        %(thread)s, %(message)s, %(created_at)s, %(created_at)s, %(change)s, %(origin)s, %(reflections_left)s,
+        %(valid_until)s, %(superseded_by)s)
 
 -- name: insert_evidence
 INSERT INTO casenotes.evidence (agent_id, resource_id, entry_id, message_id, start, stop, quote_hash)
@@ -310,8 +317,13 @@ SELECT thread_id, turn_id, created_at, status, content, source, reason, detail, 
  ORDER BY created_at DESC, thread_id, turn_id DESC, position LIMIT %(limit)s
 
 -- name: acquire_lease
+-- Only for a thread that exists: whoever works on one that was erased must not leave its name behind.
 INSERT INTO casenotes.leases AS l (agent_id, resource_id, thread_id, task, owner, fence, expires_at)
-VALUES (%(agent)s, %(resource)s, %(thread)s, %(task)s, %(owner)s, 1, clock_timestamp() + make_interval(secs => %(seconds)s))
+SELECT t.agent_id, t.resource_id, t.thread_id, %(task)s, %(owner)s, 1,
+       clock_timestamp() + make_interval(secs => %(seconds)s)
+  FROM casenotes.threads AS t
+ WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
+   FOR KEY SHARE OF t
 ON CONFLICT (agent_id, resource_id, thread_id, task) DO UPDATE SET owner = excluded.owner, fence = l.fence + 1, expires_at = excluded.expires_at
     WHERE l.expires_at <= clock_timestamp()
 RETURNING fence
@@ -389,8 +401,290 @@ SELECT task, calls, input_tokens, output_tokens, cost FROM casenotes.model_usage
 
 -- name: add_usage
 INSERT INTO casenotes.model_usage AS u (agent_id, resource_id, day, task, calls, input_tokens, output_tokens, cost)
-VALUES (%(agent)s, %(resource)s, %(day)s, %(task)s, %(calls)s, %(input_tokens)s, %(output_tokens)s, %(cost)s)
+SELECT s.agent_id, s.resource_id, %(day)s, %(task)s, %(calls)s, %(input_tokens)s, %(output_tokens)s, %(cost)s
+  FROM casenotes.scopes AS s WHERE s.agent_id = %(agent)s AND s.resource_id = %(resource)s
+   FOR KEY SHARE OF s
 ON CONFLICT (agent_id, resource_id, day, task) DO UPDATE SET calls = u.calls + excluded.calls,
                           input_tokens = u.input_tokens + excluded.input_tokens,
                           output_tokens = u.output_tokens + excluded.output_tokens,
                           cost = u.cost + excluded.cost
+
+-- name: touch_scope
+-- The next change number of a scope that exists; a late writer must not bring back one that was erased.
+UPDATE casenotes.scopes SET change = change + 1 WHERE agent_id = %(agent)s AND resource_id = %(resource)s
+RETURNING change
+
+-- name: renew_scope
+-- Indexes of this scope in memory, in any process, are to be built anew.
+UPDATE casenotes.scopes SET epoch = epoch + 1 WHERE agent_id = %(agent)s AND resource_id = %(resource)s
+
+-- name: finished_turns
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM casenotes.turns
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status = 'success'
+ ORDER BY closed_at, thread_id, first_seq, turn_id
+
+-- name: revise_entry
+-- Notes an entry as it is before it is changed; nothing if it is not as expected.
+INSERT INTO casenotes.revisions (agent_id, resource_id, revision_id, kind, item_id, action, actor, status_before,
+                       valid_until_before, superseded_by_before, successor_id, message_id, start, stop,
+                       quote_hash, detail, created_at, change)
+SELECT e.agent_id, e.resource_id, %(revision)s, 'entry', e.entry_id, %(action)s, %(actor)s, e.status,
+       e.valid_until, e.superseded_by, %(successor)s, %(message)s, %(start)s, %(stop)s, %(hash)s, %(detail)s, %(at)s, %(change)s
+  FROM casenotes.entries AS e
+ WHERE e.agent_id = %(agent)s AND e.resource_id = %(resource)s AND e.entry_id = %(id)s AND e.status = %(before)s
+
+-- name: change_entry
+UPDATE casenotes.entries SET status = %(after)s, valid_until = %(valid_until)s, superseded_by = %(superseded_by)s, change = %(change)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND entry_id = %(id)s
+
+-- name: revise_message
+INSERT INTO casenotes.revisions (agent_id, resource_id, revision_id, kind, item_id, action, actor, detail, created_at, change)
+SELECT m.agent_id, m.resource_id, %(revision)s, 'message', m.message_id, %(action)s, %(actor)s, %(detail)s, %(at)s, %(change)s
+  FROM casenotes.messages AS m
+ WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.message_id = %(id)s
+
+-- name: hide_message
+UPDATE casenotes.messages SET hidden = true
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND message_id = %(id)s
+
+-- name: note_added
+INSERT INTO casenotes.revisions (agent_id, resource_id, revision_id, kind, item_id, action, actor, detail, created_at, change)
+VALUES (%(agent)s, %(resource)s, %(revision)s, 'entry', %(id)s, 'added', %(actor)s, '', %(at)s, %(change)s)
+
+-- name: drop_item_vectors
+DELETE FROM casenotes.vectors
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND kind = %(kind)s AND item_id = %(id)s
+
+-- name: append_receipt
+INSERT INTO casenotes.receipts (agent_id, resource_id, thread_id, turn_id, position, status, reason, detail,
+                      content, source, quotes, entry_id, created_at)
+SELECT %(agent)s, %(resource)s, %(thread)s, %(turn)s, coalesce(max(position), -1) + 1, %(status)s, %(reason)s, %(detail)s,
+       %(content)s, %(source)s, %(quotes)s, %(entry)s, %(at)s::timestamptz
+  FROM casenotes.receipts
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND turn_id = %(turn)s
+
+-- name: revision_items
+SELECT kind, item_id, action FROM casenotes.revisions
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND revision_id = %(revision)s AND undone_at IS NULL
+
+-- name: later_revisions
+-- Revisions that stand on one: they must be undone first.
+SELECT DISTINCT later.revision_id FROM casenotes.revisions AS first JOIN casenotes.revisions AS later
+    ON later.agent_id = first.agent_id AND later.resource_id = first.resource_id
+   AND later.kind = first.kind AND later.item_id = first.item_id AND later.change > first.change
+ WHERE first.agent_id = %(agent)s AND first.resource_id = %(resource)s AND first.revision_id = %(revision)s
+   AND later.undone_at IS NULL
+
+-- name: restore_entries
+UPDATE casenotes.entries AS e SET status = r.status_before, valid_until = r.valid_until_before,
+                        superseded_by = r.superseded_by_before, change = %(change)s
+  FROM casenotes.revisions AS r
+ WHERE r.agent_id = e.agent_id AND r.resource_id = e.resource_id AND r.item_id = e.entry_id AND r.kind = 'entry'
+   AND r.status_before IS NOT NULL AND r.revision_id = %(revision)s
+   AND e.agent_id = %(agent)s AND e.resource_id = %(resource)s
+
+-- name: drop_added
+UPDATE casenotes.entries AS e SET status = 'dropped', change = %(change)s
+  FROM casenotes.revisions AS r
+ WHERE r.agent_id = e.agent_id AND r.resource_id = e.resource_id AND r.item_id = e.entry_id AND r.kind = 'entry'
+   AND r.action = 'added' AND r.revision_id = %(revision)s
+   AND e.agent_id = %(agent)s AND e.resource_id = %(resource)s
+
+-- name: show_messages
+UPDATE casenotes.messages AS m SET hidden = false
+  FROM casenotes.revisions AS r
+ WHERE r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
+   AND r.kind = 'message' AND r.revision_id = %(revision)s AND m.agent_id = %(agent)s AND m.resource_id = %(resource)s
+
+-- name: mark_undone
+UPDATE casenotes.revisions SET undone_at = %(at)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND revision_id = %(revision)s
+
+-- name: history
+SELECT r.revision_id, r.kind, r.item_id, r.action, r.actor, r.created_at, r.successor_id, r.detail, r.undone_at,
+       r.message_id, r.start, r.stop, substr(m.text, (r.start + 1)::int, (r.stop - r.start)::int)
+  FROM casenotes.revisions AS r LEFT JOIN casenotes.messages AS m
+    ON m.agent_id = r.agent_id AND m.resource_id = r.resource_id AND m.message_id = r.message_id
+ WHERE r.agent_id = %(agent)s AND r.resource_id = %(resource)s AND (r.item_id = ANY(%(ids)s) OR r.successor_id = ANY(%(ids)s))
+ ORDER BY r.change, r.revision_id, r.kind, r.item_id
+
+-- name: conflicts
+SELECT r.item_id, r.successor_id FROM casenotes.revisions AS r
+  JOIN casenotes.entries AS a ON a.agent_id = r.agent_id AND a.resource_id = r.resource_id AND a.entry_id = r.item_id
+  JOIN casenotes.entries AS b ON b.agent_id = r.agent_id AND b.resource_id = r.resource_id AND b.entry_id = r.successor_id
+ WHERE r.agent_id = %(agent)s AND r.resource_id = %(resource)s AND r.action = 'conflicting' AND r.undone_at IS NULL
+   AND a.status = 'active' AND b.status = 'active' AND (r.item_id = ANY(%(ids)s) OR r.successor_id = ANY(%(ids)s))
+
+-- name: entries_page
+SELECT entry_id FROM casenotes.entries
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status = ANY(%(statuses)s) AND entry_id > %(after)s
+ ORDER BY entry_id LIMIT %(limit)s
+
+-- name: evidence_rows
+SELECT entry_id, message_id, start, stop, quote_hash FROM casenotes.evidence
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND entry_id = ANY(%(ids)s)
+ ORDER BY entry_id, message_id, start
+
+-- name: quoting_messages
+SELECT DISTINCT entry_id FROM casenotes.evidence
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND message_id = ANY(%(ids)s)
+ ORDER BY entry_id
+
+-- name: quoting_thread
+SELECT DISTINCT q.entry_id FROM casenotes.evidence AS q JOIN casenotes.messages AS m
+    ON m.agent_id = q.agent_id AND m.resource_id = q.resource_id AND m.message_id = q.message_id
+ WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s
+ ORDER BY q.entry_id
+
+-- name: never_shown
+SELECT entry_id FROM casenotes.entries AS e
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status = 'active' AND NOT EXISTS (
+     SELECT 1 FROM casenotes.shown AS s
+      WHERE s.agent_id = e.agent_id AND s.resource_id = e.resource_id AND s.kind = 'entry' AND s.item_id = e.entry_id)
+ ORDER BY entry_id
+
+-- name: entry_owner
+SELECT agent_id, resource_id FROM casenotes.entries WHERE entry_id = %(entry)s LIMIT 1
+
+-- name: receipts_of_entry
+SELECT thread_id, turn_id, created_at, status, content, source, reason, detail, quotes, entry_id FROM casenotes.receipts
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND entry_id = %(entry)s
+ ORDER BY created_at, thread_id, turn_id, position
+
+-- name: take_to_reflect
+UPDATE casenotes.entries SET reflections_left = reflections_left - 1
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND entry_id IN (
+     SELECT entry_id FROM casenotes.entries
+      WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND reflections_left > 0 AND status = 'active'
+      ORDER BY created_at DESC, entry_id DESC LIMIT %(limit)s)
+RETURNING entry_id
+
+-- name: reflected
+UPDATE casenotes.entries SET reflections_left = 0
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND entry_id = ANY(%(ids)s)
+
+-- name: erase_entries
+-- Those whose text came from the thread, or that nothing else supports; all without a thread.
+DELETE FROM casenotes.entries AS e
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s OR EXISTS (
+     SELECT 1 FROM casenotes.evidence AS q JOIN casenotes.messages AS m
+         ON m.agent_id = q.agent_id AND m.resource_id = q.resource_id AND m.message_id = q.message_id
+      WHERE q.agent_id = e.agent_id AND q.resource_id = e.resource_id AND q.entry_id = e.entry_id
+        AND m.thread_id = %(thread)s
+        AND (e.origin = 'merged' OR NOT EXISTS (
+            SELECT 1 FROM casenotes.evidence AS q2 JOIN casenotes.messages AS m2
+                ON m2.agent_id = q2.agent_id AND m2.resource_id = q2.resource_id AND m2.message_id = q2.message_id
+             WHERE q2.agent_id = e.agent_id AND q2.resource_id = e.resource_id AND q2.entry_id = e.entry_id
+               AND m2.thread_id <> %(thread)s))))
+
+-- name: erase_threads
+DELETE FROM casenotes.threads
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+
+-- name: erase_messages
+DELETE FROM casenotes.messages
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+
+-- name: erase_turns
+DELETE FROM casenotes.turns
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+
+-- name: erase_receipts
+DELETE FROM casenotes.receipts
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+
+-- name: erase_leases
+DELETE FROM casenotes.leases
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+
+-- name: erase_evidence
+-- Here and below: what no longer has its item.
+DELETE FROM casenotes.evidence AS q
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (
+     NOT EXISTS (SELECT 1 FROM casenotes.messages AS m WHERE m.agent_id = q.agent_id AND m.resource_id = q.resource_id
+                    AND m.message_id = q.message_id)
+     OR NOT EXISTS (SELECT 1 FROM casenotes.entries AS e WHERE e.agent_id = q.agent_id AND e.resource_id = q.resource_id
+                       AND e.entry_id = q.entry_id))
+
+-- name: erase_vectors
+DELETE FROM casenotes.vectors AS v
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (
+     (kind = 'message' AND NOT EXISTS (SELECT 1 FROM casenotes.messages AS m
+         WHERE m.agent_id = v.agent_id AND m.resource_id = v.resource_id AND m.message_id = v.item_id))
+     OR (kind = 'entry' AND NOT EXISTS (SELECT 1 FROM casenotes.entries AS e
+         WHERE e.agent_id = v.agent_id AND e.resource_id = v.resource_id AND e.entry_id = v.item_id)))
+
+-- name: erase_shown
+DELETE FROM casenotes.shown AS s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s
+     OR (kind = 'message' AND NOT EXISTS (SELECT 1 FROM casenotes.messages AS m
+         WHERE m.agent_id = s.agent_id AND m.resource_id = s.resource_id AND m.message_id = s.item_id))
+     OR (kind = 'entry' AND NOT EXISTS (SELECT 1 FROM casenotes.entries AS e
+         WHERE e.agent_id = s.agent_id AND e.resource_id = s.resource_id AND e.entry_id = s.item_id)))
+
+-- name: erase_revisions
+DELETE FROM casenotes.revisions AS r
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (
+     (kind = 'message' AND NOT EXISTS (SELECT 1 FROM casenotes.messages AS m
+         WHERE m.agent_id = r.agent_id AND m.resource_id = r.resource_id AND m.message_id = r.item_id))
+     OR (kind = 'entry' AND NOT EXISTS (SELECT 1 FROM casenotes.entries AS e
+         WHERE e.agent_id = r.agent_id AND e.resource_id = r.resource_id AND e.entry_id = r.item_id)))
+
+-- name: erase_usage
+DELETE FROM casenotes.model_usage WHERE agent_id = %(agent)s AND resource_id = %(resource)s
+
+-- name: erase_scope
+DELETE FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s
+
+-- name: count_erasure
+UPDATE casenotes.erasures SET count = count + 1
+
+-- name: stored_texts
+-- Everything that people or models wrote, and the ids they gave.
+SELECT text FROM casenotes.messages WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT parts FROM casenotes.messages WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT metadata FROM casenotes.messages WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT message_id FROM casenotes.messages WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT thread_id FROM casenotes.threads WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT title FROM casenotes.threads WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT metadata FROM casenotes.threads WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT error FROM casenotes.turns WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT content FROM casenotes.receipts WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT quotes FROM casenotes.receipts WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT detail FROM casenotes.receipts WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT content FROM casenotes.entries WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT detail FROM casenotes.revisions WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND %(thread)s::text IS NULL
+UNION SELECT resource_id FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND %(thread)s::text IS NULL
+
+-- name: hold_scope
+-- Whoever writes to the scope waits, and then finds it as it is after the erasure.
+SELECT 1 FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s FOR UPDATE
+
+-- name: stored_vectors
+-- But not those that others have as well, for the same words.
+SELECT vector FROM casenotes.vectors AS v
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR item_id IN (
+     SELECT message_id FROM casenotes.messages AS m
+      WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s))
+EXCEPT
+SELECT vector FROM casenotes.vectors AS v
+ WHERE NOT (agent_id = %(agent)s AND resource_id = %(resource)s) OR (%(thread)s::text IS NOT NULL AND item_id NOT IN (
+     SELECT message_id FROM casenotes.messages AS m
+      WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s))
+
+-- name: is_live
+-- Whether some row contains these bytes with good reason.
+SELECT EXISTS (SELECT 1 FROM casenotes.messages
+                WHERE position(%(piece)s::bytea IN convert_to(
+                    concat_ws(chr(10), text, parts, metadata, message_id, thread_id, resource_id), 'UTF8')) > 0)
+    OR EXISTS (SELECT 1 FROM casenotes.threads
+                WHERE position(%(piece)s::bytea IN convert_to(concat_ws(chr(10), title, metadata), 'UTF8')) > 0)
+    OR EXISTS (SELECT 1 FROM casenotes.turns WHERE position(%(piece)s::bytea IN convert_to(error, 'UTF8')) > 0)
+    OR EXISTS (SELECT 1 FROM casenotes.entries WHERE position(%(piece)s::bytea IN convert_to(content, 'UTF8')) > 0)
+    OR EXISTS (SELECT 1 FROM casenotes.receipts
+                WHERE position(%(piece)s::bytea IN convert_to(concat_ws(chr(10), content, quotes, detail), 'UTF8')) > 0)
+    OR EXISTS (SELECT 1 FROM casenotes.revisions WHERE position(%(piece)s::bytea IN convert_to(detail, 'UTF8')) > 0)
+
+-- name: data_directory
+-- Only those may know it who may read all settings.
+SELECT CASE WHEN pg_has_role('pg_read_all_settings', 'USAGE') THEN current_setting('data_directory') END

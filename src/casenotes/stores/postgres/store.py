@@ -40,7 +40,9 @@ from casenotes.stores.postgres.connect import (
     store_errors,
     without_password,
 )
+from casenotes.stores.postgres.erasure import PostgresErasure
 from casenotes.stores.postgres.learning import PostgresEntries, PostgresJobs
+from casenotes.stores.postgres.revisions import PostgresRevisions
 from casenotes.stores.postgres.values import Row, same_time, vector_row, wire_vector
 from casenotes.stores.rows import (
     AFTER_ALL_SEQS,
@@ -75,6 +77,8 @@ class PostgresStore:
         self._pool: Pool | None = None
         self.entries = PostgresEntries(self)
         self.jobs = PostgresJobs(self)
+        self.revisions = PostgresRevisions(self, self.entries)
+        self.erasure = PostgresErasure(self)
 
     @property
     def location(self) -> str:
@@ -94,7 +98,8 @@ class PostgresStore:
             await pool.close(timeout=self._settings.close_timeout_seconds)
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Connection]:
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection outside any transaction."""
         if self._pool is None:
             raise StoreUnavailable("the store is closed; open it again")
         async with store_errors(self.location), self._pool.connection() as connection:
@@ -103,20 +108,20 @@ class PostgresStore:
     @asynccontextmanager
     async def transaction(self, scope: Scope) -> AsyncIterator[Connection]:
         """A transaction in which row-level security shows that scope."""
-        async with self._connection() as connection, connection.transaction():
+        async with self.connection() as connection, connection.transaction():
             await connection.execute(self._sql["enter_scope"], scope_key(scope))
             yield connection
 
     async def fetch(self, scope: Scope, name: str, values: Mapping[str, Any]) -> list[Row]:
         """The rows of a named statement, read within a scope."""
-        async with self._connection() as connection, connection.pipeline():
+        async with self.connection() as connection, connection.pipeline():
             await connection.execute(self._sql["enter_scope"], scope_key(scope))
             cursor = await connection.execute(self._sql[name], values, binary=True)
             return await cursor.fetchall()
 
     async def fetch_all_scopes(self, name: str, values: Mapping[str, Any] | None = None) -> list[Row]:
         """The rows of a named statement over the whole store."""
-        async with self._connection() as connection:
+        async with self.connection() as connection:
             return await (await connection.execute(self._sql[name], values)).fetchall()
 
     def statement(self, name: str) -> bytes:
@@ -222,7 +227,7 @@ class PostgresStore:
     async def changes(self, scope: Scope, space_id: int, after: int) -> Changes:
         """See Store.changes."""
         values = {**scope_key(scope), "space": space_id, "after": after}
-        async with self._connection() as connection, connection.pipeline():
+        async with self.connection() as connection, connection.pipeline():
             await connection.execute(self._sql["enter_scope"], scope_key(scope))
             cursors = [
                 await connection.execute(self._sql[name], values, binary=True)
@@ -237,7 +242,7 @@ class PostgresStore:
 
     async def spaces(self) -> list[SpaceRecord]:
         """See Store.spaces."""
-        async with self._connection() as connection:
+        async with self.connection() as connection:
             return await self._spaces(connection)
 
     async def _spaces(self, connection: Connection) -> list[SpaceRecord]:
@@ -267,7 +272,7 @@ class PostgresStore:
     @asynccontextmanager
     async def _spaces_locked(self) -> AsyncIterator[tuple[Connection, list[SpaceRecord]]]:
         """A transaction in which nobody else adds or switches spaces, and the spaces there are."""
-        async with self._connection() as connection, connection.transaction():
+        async with self.connection() as connection, connection.transaction():
             await connection.execute(self._sql["lock_spaces"])
             yield connection, await self._spaces(connection)
 
@@ -303,11 +308,10 @@ class PostgresStore:
             return 0
         key = scope_key(scope)
         async with self.transaction(scope) as connection:
-            common = {
-                **key,
-                "space": space_id,
-                "change": await self._value(connection, "next_change", key),
-            }
+            change = await self._value(connection, "touch_scope", key)
+            if change is None:
+                return 0
+            common = {**key, "space": space_id, "change": change}
             return sum(
                 [await self._put_vectors(connection, common, rows, kind) for kind in ("message", "entry")]
             )

@@ -62,10 +62,10 @@ class SqliteEntries:
         )
         return entries_from_rows(rows, evidence, time_from_micros)
 
-    async def active_by_hash(self, scope: Scope, hashes: Sequence[str]) -> dict[str, str]:
-        """See EntryStore.active_by_hash."""
+    async def known_hashes(self, scope: Scope, hashes: Sequence[str]) -> dict[str, str]:
+        """See EntryStore.known_hashes."""
         values = scope_key(scope) | {"hashes": json.dumps(list(hashes))}
-        return dict(await self._fetch("active_by_hash", values))
+        return dict(await self._fetch("known_hashes", values))
 
     async def forgotten_sources(self, scope: Scope, hashes: Sequence[str]) -> set[tuple[str, str]]:
         """See EntryStore.forgotten_sources."""
@@ -88,12 +88,12 @@ class SqliteEntries:
         return True
 
     def _insert(self, connection: sqlite3.Connection, key: Values, learned: Learned) -> None:
-        change = connection.execute(self._sql["next_change"], key).fetchone()[0]
+        change = connection.execute(self._sql["touch_scope"], key).fetchone()[0]
         common = key | {"space": learned.space_id, "change": change}
         vectors = [common | {"id": e.id, "vector": e.vector} for e in learned.entries if e.vector]
         for name, rows in (
-            ("insert_entry", entry_values(key, learned, change, micros)),
-            ("insert_evidence", evidence_values(key, learned)),
+            ("insert_entry", entry_values(key, learned.entries, change, micros)),
+            ("insert_evidence", evidence_values(key, learned.entries, learned.corroborations)),
             ("put_entry_vector", vectors),
             ("see_entry_again", seen_again_values(key, learned.corroborations, micros)),
             ("insert_receipt", receipt_values(key, learned, micros)),
@@ -163,6 +163,10 @@ class SqliteJobs:
         """See JobStore.turn."""
         rows = await self._fetch("turn_state", thread_key(scope) | {"turn": turn_id})
         return next(iter(_turns(rows)), None)
+
+    async def finished(self, scope: Scope) -> list[TurnState]:
+        """See JobStore.finished."""
+        return _turns(await self._fetch("finished_turns", scope_key(scope)))
 
     async def log(self, scope: Scope, turn_id: str, before: int) -> TurnLog:
         """See JobStore.log."""

@@ -21,13 +21,9 @@ ON CONFLICT DO UPDATE SET last_seq = excluded.last_seq,
                           updated_at = max(updated_at, excluded.updated_at)
 
 -- name: advance_scope
-INSERT INTO scopes (agent_id, resource_id, change) VALUES (?, ?, ?)
+INSERT INTO scopes (agent_id, resource_id, change, epoch)
+VALUES (?, ?, ?, (SELECT 1000000 * count FROM erasures))
 ON CONFLICT DO UPDATE SET change = excluded.change
-
--- name: next_change
-INSERT INTO scopes (agent_id, resource_id, change) VALUES (:agent, :resource, 1)
-ON CONFLICT DO UPDATE SET change = change + 1
-RETURNING change
 
 -- name: abandon_open_turns
 UPDATE turns SET status = 'abandoned', closed_at = :at
@@ -94,7 +90,7 @@ SELECT epoch, change FROM scopes WHERE agent_id = :agent AND resource_id = :reso
 
 -- name: all_messages
 SELECT rowid, message_id, thread_id, created_at, role, text, parts FROM messages
- WHERE agent_id = :agent AND resource_id = :resource
+ WHERE agent_id = :agent AND resource_id = :resource AND hidden = 0
 
 -- name: changed_threads
 SELECT thread_id FROM threads
@@ -103,12 +99,13 @@ SELECT thread_id FROM threads
 -- name: newest_first
 -- Read row by row and left off at the first change number that is known.
 SELECT change, rowid, message_id, thread_id, created_at, role, text, parts FROM messages
- WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND hidden = 0
  ORDER BY seq DESC
 
 -- name: changed_entries
-SELECT entry_id, thread_id, created_at, source, content FROM entries
- WHERE agent_id = :agent AND resource_id = :resource AND change > :after AND status = 'active'
+SELECT entry_id, thread_id, created_at, source, content, status, valid_until FROM entries
+ WHERE agent_id = :agent AND resource_id = :resource AND change > :after
+   AND status IN ('active', 'superseded', 'quarantined')
  ORDER BY change, entry_id
 
 -- name: changed_vectors
@@ -150,7 +147,7 @@ DELETE FROM spaces WHERE space_id = :space AND active = 0
 INSERT INTO vectors (agent_id, resource_id, space_id, kind, item_id, vector, change)
 SELECT :agent, :resource, s.space_id, 'message', m.message_id, :vector, :change
   FROM messages AS m JOIN spaces AS s ON s.space_id = :space
- WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.message_id = :id
+ WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.message_id = :id AND m.hidden = 0
 ON CONFLICT (agent_id, resource_id, space_id, kind, item_id)
 DO UPDATE SET vector = excluded.vector, change = excluded.change
 
@@ -159,12 +156,13 @@ INSERT INTO vectors (agent_id, resource_id, space_id, kind, item_id, vector, cha
 SELECT :agent, :resource, s.space_id, 'entry', e.entry_id, :vector, :change
   FROM entries AS e JOIN spaces AS s ON s.space_id = :space
  WHERE e.agent_id = :agent AND e.resource_id = :resource AND e.entry_id = :id
+   AND e.status NOT IN ('forgotten', 'dropped')
 ON CONFLICT (agent_id, resource_id, space_id, kind, item_id)
 DO UPDATE SET vector = excluded.vector, change = excluded.change
 
 -- name: unembedded_entries
 SELECT entry_id, content FROM entries AS e
- WHERE agent_id = :agent AND resource_id = :resource AND status <> 'forgotten'
+ WHERE agent_id = :agent AND resource_id = :resource AND status NOT IN ('forgotten', 'dropped')
    AND NOT EXISTS (SELECT 1 FROM vectors AS v
                     WHERE v.agent_id = :agent AND v.resource_id = :resource AND v.space_id = :space
                       AND v.kind = 'entry' AND v.item_id = e.entry_id)
@@ -174,7 +172,7 @@ SELECT entry_id, content FROM entries AS e
 -- name: unembedded
 SELECT message_id, thread_id, seq, role, text, parts FROM messages AS m
  WHERE agent_id = :agent AND resource_id = :resource
-   AND (trim(text) <> '' OR parts IS NOT NULL)
+   AND (trim(text) <> '' OR parts IS NOT NULL) AND hidden = 0
    AND NOT EXISTS (SELECT 1 FROM vectors AS v
                     WHERE v.agent_id = :agent AND v.resource_id = :resource AND v.space_id = :space
                       AND v.kind = 'message' AND v.item_id = m.message_id)
@@ -184,7 +182,7 @@ SELECT message_id, thread_id, seq, role, text, parts FROM messages AS m
 -- name: scopes
 SELECT agent_id, resource_id, count(DISTINCT thread_id), count(*),
        (SELECT count(*) FROM entries AS e
-         WHERE e.agent_id = m.agent_id AND e.resource_id = m.resource_id AND e.status <> 'forgotten')
+         WHERE e.agent_id = m.agent_id AND e.resource_id = m.resource_id AND e.status NOT IN ('forgotten', 'dropped'))
   FROM messages AS m GROUP BY agent_id, resource_id ORDER BY agent_id, resource_id
 
 -- name: stats
@@ -221,7 +219,8 @@ SELECT count(*) FROM entries AS e
       WHERE q.agent_id = e.agent_id AND q.resource_id = e.resource_id AND q.entry_id = e.entry_id)
 
 -- name: entries_by_id
-SELECT entry_id, content, source, status, verified, thread_id, message_id, created_at, last_seen_at FROM entries
+SELECT entry_id, content, source, status, verified, thread_id, message_id, created_at, last_seen_at,
+       valid_until, superseded_by, origin FROM entries
  WHERE agent_id = :agent AND resource_id = :resource
    AND entry_id IN (SELECT value FROM json_each(:ids))
 
@@ -234,10 +233,11 @@ SELECT q.entry_id, q.message_id, q.start, q.stop, substr(m.text, q.start + 1, q.
    AND q.entry_id IN (SELECT value FROM json_each(:ids))
  ORDER BY m.created_at, m.thread_id, m.seq, q.start
 
--- name: active_by_hash
+-- name: known_hashes
 SELECT content_hash, entry_id FROM entries
- WHERE agent_id = :agent AND resource_id = :resource AND status = 'active'
+ WHERE agent_id = :agent AND resource_id = :resource AND status IN ('active', 'quarantined')
    AND content_hash IN (SELECT value FROM json_each(:hashes))
+ ORDER BY status DESC
 
 -- name: forgotten_sources
 -- Which text was forgotten, and which messages it had been learned from.
@@ -252,9 +252,11 @@ SELECT coalesce(max(change), 0) FROM entries WHERE agent_id = :agent AND resourc
 
 -- name: insert_entry
 INSERT INTO entries (agent_id, resource_id, entry_id, content, content_hash, source, status, verified,
-                     thread_id, message_id, created_at, last_seen_at, change)
-VALUES (:agent, :resource, :id, :content, :hash, :source, 'active', :verified,
-        :thread, :message, :created_at, :created_at, :change)
+                     thread_id, message_id, created_at, last_seen_at, change, origin, reflections_left,
+                     valid_until, superseded_by)
+VALUES (:agent, :resource, :id, :content, :hash, :source, :status, :verified,
+        :thread, :message, :created_at, :created_at, :change, :origin, :reflections_left,
+        :valid_until, :superseded_by)
 
 -- name: insert_evidence
 INSERT INTO evidence (agent_id, resource_id, entry_id, message_id, start, stop, quote_hash)
@@ -287,8 +289,10 @@ SELECT thread_id, turn_id, created_at, status, content, source, reason, detail, 
  ORDER BY created_at DESC, thread_id, turn_id DESC, position LIMIT :limit
 
 -- name: acquire_lease
+-- Only for a thread that exists: whoever works on one that was erased must not leave its name behind.
 INSERT INTO leases AS l (agent_id, resource_id, thread_id, task, owner, fence, expires_at)
-VALUES (:agent, :resource, :thread, :task, :owner, 1, :expires_at)
+SELECT agent_id, resource_id, thread_id, :task, :owner, 1, :expires_at FROM threads
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
 ON CONFLICT DO UPDATE SET owner = excluded.owner, fence = l.fence + 1, expires_at = excluded.expires_at
     WHERE l.expires_at <= :now
 RETURNING fence
@@ -364,8 +368,283 @@ SELECT task, calls, input_tokens, output_tokens, cost FROM model_usage
 
 -- name: add_usage
 INSERT INTO model_usage AS u (agent_id, resource_id, day, task, calls, input_tokens, output_tokens, cost)
-VALUES (:agent, :resource, :day, :task, :calls, :input_tokens, :output_tokens, :cost)
+SELECT agent_id, resource_id, :day, :task, :calls, :input_tokens, :output_tokens, :cost FROM scopes
+ WHERE agent_id = :agent AND resource_id = :resource
 ON CONFLICT DO UPDATE SET calls = u.calls + excluded.calls,
                           input_tokens = u.input_tokens + excluded.input_tokens,
                           output_tokens = u.output_tokens + excluded.output_tokens,
                           cost = u.cost + excluded.cost
+
+-- name: touch_scope
+-- The next change number of a scope that exists; a late writer must not bring back one that was erased.
+UPDATE scopes SET change = change + 1 WHERE agent_id = :agent AND resource_id = :resource
+RETURNING change
+
+-- name: renew_scope
+-- Indexes of this scope in memory, in any process, are to be built anew.
+UPDATE scopes SET epoch = epoch + 1 WHERE agent_id = :agent AND resource_id = :resource
+
+-- name: finished_turns
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM turns
+ WHERE agent_id = :agent AND resource_id = :resource AND status = 'success'
+ ORDER BY closed_at, thread_id, first_seq, turn_id
+
+-- name: revise_entry
+-- Notes an entry as it is before it is changed; nothing if it is not as expected.
+INSERT INTO revisions (agent_id, resource_id, revision_id, kind, item_id, action, actor, status_before,
+                       valid_until_before, superseded_by_before, successor_id, message_id, start, stop,
+                       quote_hash, detail, created_at, change)
+SELECT e.agent_id, e.resource_id, :revision, 'entry', e.entry_id, :action, :actor, e.status,
+       e.valid_until, e.superseded_by, :successor, :message, :start, :stop, :hash, :detail, :at, :change
+  FROM entries AS e
+ WHERE e.agent_id = :agent AND e.resource_id = :resource AND e.entry_id = :id AND e.status = :before
+
+-- name: change_entry
+UPDATE entries SET status = :after, valid_until = :valid_until, superseded_by = :superseded_by, change = :change
+ WHERE agent_id = :agent AND resource_id = :resource AND entry_id = :id
+
+-- name: revise_message
+INSERT INTO revisions (agent_id, resource_id, revision_id, kind, item_id, action, actor, detail, created_at, change)
+SELECT m.agent_id, m.resource_id, :revision, 'message', m.message_id, :action, :actor, :detail, :at, :change
+  FROM messages AS m
+ WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.message_id = :id
+
+-- name: hide_message
+UPDATE messages SET hidden = 1
+ WHERE agent_id = :agent AND resource_id = :resource AND message_id = :id
+
+-- name: note_added
+INSERT INTO revisions (agent_id, resource_id, revision_id, kind, item_id, action, actor, detail, created_at, change)
+VALUES (:agent, :resource, :revision, 'entry', :id, 'added', :actor, '', :at, :change)
+
+-- name: drop_item_vectors
+DELETE FROM vectors
+ WHERE agent_id = :agent AND resource_id = :resource AND kind = :kind AND item_id = :id
+
+-- name: append_receipt
+INSERT INTO receipts (agent_id, resource_id, thread_id, turn_id, position, status, reason, detail,
+                      content, source, quotes, entry_id, created_at)
+SELECT :agent, :resource, :thread, :turn, coalesce(max(position), -1) + 1, :status, :reason, :detail,
+       :content, :source, :quotes, :entry, :at
+  FROM receipts
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND turn_id = :turn
+
+-- name: revision_items
+SELECT kind, item_id, action FROM revisions
+ WHERE agent_id = :agent AND resource_id = :resource AND revision_id = :revision AND undone_at IS NULL
+
+-- name: later_revisions
+-- Revisions that stand on one: they must be undone first.
+SELECT DISTINCT later.revision_id FROM revisions AS first JOIN revisions AS later
+    ON later.agent_id = first.agent_id AND later.resource_id = first.resource_id
+   AND later.kind = first.kind AND later.item_id = first.item_id AND later.change > first.change
+ WHERE first.agent_id = :agent AND first.resource_id = :resource AND first.revision_id = :revision
+   AND later.undone_at IS NULL
+
+-- name: restore_entries
+UPDATE entries AS e SET status = r.status_before, valid_until = r.valid_until_before,
+                        superseded_by = r.superseded_by_before, change = :change
+  FROM revisions AS r
+ WHERE r.agent_id = e.agent_id AND r.resource_id = e.resource_id AND r.item_id = e.entry_id AND r.kind = 'entry'
+   AND r.status_before IS NOT NULL AND r.revision_id = :revision
+   AND e.agent_id = :agent AND e.resource_id = :resource
+
+-- name: drop_added
+UPDATE entries AS e SET status = 'dropped', change = :change
+  FROM revisions AS r
+ WHERE r.agent_id = e.agent_id AND r.resource_id = e.resource_id AND r.item_id = e.entry_id AND r.kind = 'entry'
+   AND r.action = 'added' AND r.revision_id = :revision
+   AND e.agent_id = :agent AND e.resource_id = :resource
+
+-- name: show_messages
+UPDATE messages AS m SET hidden = 0
+  FROM revisions AS r
+ WHERE r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
+   AND r.kind = 'message' AND r.revision_id = :revision AND m.agent_id = :agent AND m.resource_id = :resource
+
+-- name: mark_undone
+UPDATE revisions SET undone_at = :at
+ WHERE agent_id = :agent AND resource_id = :resource AND revision_id = :revision
+
+-- name: history
+SELECT r.revision_id, r.kind, r.item_id, r.action, r.actor, r.created_at, r.successor_id, r.detail, r.undone_at,
+       r.message_id, r.start, r.stop, substr(m.text, r.start + 1, r.stop - r.start)
+  FROM revisions AS r LEFT JOIN messages AS m
+    ON m.agent_id = r.agent_id AND m.resource_id = r.resource_id AND m.message_id = r.message_id
+ WHERE r.agent_id = :agent AND r.resource_id = :resource AND (r.item_id IN (SELECT value FROM json_each(:ids)) OR r.successor_id IN (SELECT value FROM json_each(:ids)))
+ ORDER BY r.change, r.revision_id, r.kind, r.item_id
+
+-- name: conflicts
+SELECT r.item_id, r.successor_id FROM revisions AS r
+  JOIN entries AS a ON a.agent_id = r.agent_id AND a.resource_id = r.resource_id AND a.entry_id = r.item_id
+  JOIN entries AS b ON b.agent_id = r.agent_id AND b.resource_id = r.resource_id AND b.entry_id = r.successor_id
+ WHERE r.agent_id = :agent AND r.resource_id = :resource AND r.action = 'conflicting' AND r.undone_at IS NULL
+   AND a.status = 'active' AND b.status = 'active' AND (r.item_id IN (SELECT value FROM json_each(:ids)) OR r.successor_id IN (SELECT value FROM json_each(:ids)))
+
+-- name: entries_page
+SELECT entry_id FROM entries
+ WHERE agent_id = :agent AND resource_id = :resource AND status IN (SELECT value FROM json_each(:statuses)) AND entry_id > :after
+ ORDER BY entry_id LIMIT :limit
+
+-- name: evidence_rows
+SELECT entry_id, message_id, start, stop, quote_hash FROM evidence
+ WHERE agent_id = :agent AND resource_id = :resource AND entry_id IN (SELECT value FROM json_each(:ids))
+ ORDER BY entry_id, message_id, start
+
+-- name: quoting_messages
+SELECT DISTINCT entry_id FROM evidence
+ WHERE agent_id = :agent AND resource_id = :resource AND message_id IN (SELECT value FROM json_each(:ids))
+ ORDER BY entry_id
+
+-- name: quoting_thread
+SELECT DISTINCT q.entry_id FROM evidence AS q JOIN messages AS m
+    ON m.agent_id = q.agent_id AND m.resource_id = q.resource_id AND m.message_id = q.message_id
+ WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread
+ ORDER BY q.entry_id
+
+-- name: never_shown
+SELECT entry_id FROM entries AS e
+ WHERE agent_id = :agent AND resource_id = :resource AND status = 'active' AND NOT EXISTS (
+     SELECT 1 FROM shown AS s
+      WHERE s.agent_id = e.agent_id AND s.resource_id = e.resource_id AND s.kind = 'entry' AND s.item_id = e.entry_id)
+ ORDER BY entry_id
+
+-- name: entry_owner
+SELECT agent_id, resource_id FROM entries WHERE entry_id = :entry LIMIT 1
+
+-- name: receipts_of_entry
+SELECT thread_id, turn_id, created_at, status, content, source, reason, detail, quotes, entry_id FROM receipts
+ WHERE agent_id = :agent AND resource_id = :resource AND entry_id = :entry
+ ORDER BY created_at, thread_id, turn_id, position
+
+-- name: take_to_reflect
+UPDATE entries SET reflections_left = reflections_left - 1
+ WHERE agent_id = :agent AND resource_id = :resource AND entry_id IN (
+     SELECT entry_id FROM entries
+      WHERE agent_id = :agent AND resource_id = :resource AND reflections_left > 0 AND status = 'active'
+      ORDER BY created_at DESC, entry_id DESC LIMIT :limit)
+RETURNING entry_id
+
+-- name: reflected
+UPDATE entries SET reflections_left = 0
+ WHERE agent_id = :agent AND resource_id = :resource AND entry_id IN (SELECT value FROM json_each(:ids))
+
+-- name: erase_entries
+-- Those whose text came from the thread, or that nothing else supports; all without a thread.
+DELETE FROM entries AS e
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread OR EXISTS (
+     SELECT 1 FROM evidence AS q JOIN messages AS m
+         ON m.agent_id = q.agent_id AND m.resource_id = q.resource_id AND m.message_id = q.message_id
+      WHERE q.agent_id = e.agent_id AND q.resource_id = e.resource_id AND q.entry_id = e.entry_id
+        AND m.thread_id = :thread
+        AND (e.origin = 'merged' OR NOT EXISTS (
+            SELECT 1 FROM evidence AS q2 JOIN messages AS m2
+                ON m2.agent_id = q2.agent_id AND m2.resource_id = q2.resource_id AND m2.message_id = q2.message_id
+             WHERE q2.agent_id = e.agent_id AND q2.resource_id = e.resource_id AND q2.entry_id = e.entry_id
+               AND m2.thread_id <> :thread))))
+
+-- name: erase_threads
+DELETE FROM threads
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+
+-- name: erase_messages
+DELETE FROM messages
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+
+-- name: erase_turns
+DELETE FROM turns
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+
+-- name: erase_receipts
+DELETE FROM receipts
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+
+-- name: erase_leases
+DELETE FROM leases
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+
+-- name: erase_evidence
+-- Here and below: what no longer has its item.
+DELETE FROM evidence AS q
+ WHERE agent_id = :agent AND resource_id = :resource AND (
+     NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.agent_id = q.agent_id AND m.resource_id = q.resource_id
+                    AND m.message_id = q.message_id)
+     OR NOT EXISTS (SELECT 1 FROM entries AS e WHERE e.agent_id = q.agent_id AND e.resource_id = q.resource_id
+                       AND e.entry_id = q.entry_id))
+
+-- name: erase_vectors
+DELETE FROM vectors AS v
+ WHERE agent_id = :agent AND resource_id = :resource AND (
+     (kind = 'message' AND NOT EXISTS (SELECT 1 FROM messages AS m
+         WHERE m.agent_id = v.agent_id AND m.resource_id = v.resource_id AND m.message_id = v.item_id))
+     OR (kind = 'entry' AND NOT EXISTS (SELECT 1 FROM entries AS e
+         WHERE e.agent_id = v.agent_id AND e.resource_id = v.resource_id AND e.entry_id = v.item_id)))
+
+-- name: erase_shown
+DELETE FROM shown AS s
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread
+     OR (kind = 'message' AND NOT EXISTS (SELECT 1 FROM messages AS m
+         WHERE m.agent_id = s.agent_id AND m.resource_id = s.resource_id AND m.message_id = s.item_id))
+     OR (kind = 'entry' AND NOT EXISTS (SELECT 1 FROM entries AS e
+         WHERE e.agent_id = s.agent_id AND e.resource_id = s.resource_id AND e.entry_id = s.item_id)))
+
+-- name: erase_revisions
+DELETE FROM revisions AS r
+ WHERE agent_id = :agent AND resource_id = :resource AND (
+     (kind = 'message' AND NOT EXISTS (SELECT 1 FROM messages AS m
+         WHERE m.agent_id = r.agent_id AND m.resource_id = r.resource_id AND m.message_id = r.item_id))
+     OR (kind = 'entry' AND NOT EXISTS (SELECT 1 FROM entries AS e
+         WHERE e.agent_id = r.agent_id AND e.resource_id = r.resource_id AND e.entry_id = r.item_id)))
+
+-- name: erase_usage
+DELETE FROM model_usage WHERE agent_id = :agent AND resource_id = :resource
+
+-- name: erase_scope
+DELETE FROM scopes WHERE agent_id = :agent AND resource_id = :resource
+
+-- name: count_erasure
+UPDATE erasures SET count = count + 1
+
+-- name: stored_texts
+-- Everything that people or models wrote, and the ids they gave.
+SELECT text FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT parts FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT metadata FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT message_id FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT thread_id FROM threads WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT title FROM threads WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT metadata FROM threads WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT error FROM turns WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT content FROM receipts WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT quotes FROM receipts WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT detail FROM receipts WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT content FROM entries WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT detail FROM revisions WHERE agent_id = :agent AND resource_id = :resource AND :thread IS NULL
+UNION SELECT resource_id FROM scopes WHERE agent_id = :agent AND resource_id = :resource AND :thread IS NULL
+
+-- name: stored_vectors
+-- But not those that others have as well, for the same words.
+SELECT vector FROM vectors AS v
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR item_id IN (
+     SELECT message_id FROM messages AS m
+      WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread))
+EXCEPT
+SELECT vector FROM vectors AS v
+ WHERE NOT (agent_id = :agent AND resource_id = :resource) OR (:thread IS NOT NULL AND item_id NOT IN (
+     SELECT message_id FROM messages AS m
+      WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread))
+
+-- name: is_live
+-- Whether some row contains these bytes with good reason.
+SELECT EXISTS (SELECT 1 FROM messages
+                WHERE instr(CAST(text AS BLOB), :piece) OR instr(CAST(parts AS BLOB), :piece)
+                   OR instr(CAST(metadata AS BLOB), :piece) OR instr(CAST(message_id AS BLOB), :piece)
+                   OR instr(CAST(thread_id AS BLOB), :piece) OR instr(CAST(resource_id AS BLOB), :piece))
+    OR EXISTS (SELECT 1 FROM threads
+                WHERE instr(CAST(title AS BLOB), :piece) OR instr(CAST(metadata AS BLOB), :piece))
+    OR EXISTS (SELECT 1 FROM turns WHERE instr(CAST(error AS BLOB), :piece))
+    OR EXISTS (SELECT 1 FROM entries WHERE instr(CAST(content AS BLOB), :piece))
+    OR EXISTS (SELECT 1 FROM receipts
+                WHERE instr(CAST(content AS BLOB), :piece) OR instr(CAST(quotes AS BLOB), :piece)
+                   OR instr(CAST(detail AS BLOB), :piece))
+    OR EXISTS (SELECT 1 FROM revisions WHERE instr(CAST(detail AS BLOB), :piece))

@@ -51,9 +51,11 @@ from casenotes.stores.sqlite.connect import (
     path_of,
     store_errors,
 )
+from casenotes.stores.sqlite.erasure import SqliteErasure
 from casenotes.stores.sqlite.lanes import Lane, WriteLane
 from casenotes.stores.sqlite.learning import SqliteEntries, SqliteJobs
 from casenotes.stores.sqlite.migrate import PACKAGE, migrate
+from casenotes.stores.sqlite.revisions import SqliteRevisions
 from casenotes.types import Appended, Message, Scope, Thread
 
 T = TypeVar("T")
@@ -76,6 +78,8 @@ class SqliteStore:
         self._perform_append = Appender(self._sql).append
         self.entries = SqliteEntries(self._sql, self._read, self._write)
         self.jobs = SqliteJobs(self._sql, self._read, self._write)
+        self.revisions = SqliteRevisions(self._sql, self._read, self._write, self.entries)
+        self.erasure = SqliteErasure(self._sql, self._read, self._write, self._between_writes, self._files)
 
     @property
     def location(self) -> str:
@@ -122,6 +126,22 @@ class SqliteStore:
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with store_errors(self._path):
             return await self._reader.run(work)
+
+    async def _between_writes(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Call a function with a connection of its own, outside any transaction."""
+
+        def run() -> T:
+            connection = self._connect(read_only=False)
+            try:
+                return work(connection)
+            finally:
+                connection.close()
+
+        with store_errors(self._path):
+            return await asyncio.to_thread(run)
+
+    def _files(self) -> list[Path]:
+        return [Path(f"{self._path}{end}") for end in ("", "-wal", "-shm", "-journal")]
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with store_errors(self._path):
@@ -296,8 +316,10 @@ class SqliteStore:
     def _put_vectors(
         self, connection: sqlite3.Connection, key: dict[str, str], space_id: int, rows: Sequence[VectorRow]
     ) -> int:
-        change = connection.execute(self._sql["next_change"], key).fetchone()[0]
-        common = key | {"space": space_id, "change": change}
+        touched = connection.execute(self._sql["touch_scope"], key).fetchone()
+        if not touched:
+            return 0
+        common = key | {"space": space_id, "change": touched[0]}
         return sum(
             connection.executemany(
                 self._sql[f"put_{kind}_vector"],
@@ -333,7 +355,7 @@ class SqliteStore:
         counts: tuple[int, int, int, int, int, int, int, int] = await self._read(
             lambda connection: connection.execute(sql).fetchone()
         )
-        return StoreStats(*counts, sum(_size(Path(f"{self._path}{end}")) for end in ("", "-wal", "-shm")))
+        return StoreStats(*counts, sum(map(_size, self._files())))
 
     async def check(self) -> list[Finding]:
         """See Store.check."""

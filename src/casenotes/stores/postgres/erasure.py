@@ -1,0 +1,129 @@
+"""Remove a user's data from PostgreSQL for good: rows, dead rows, statistics and the write-ahead log.
+
+Deleted rows stay in the server's files until they are overwritten. Rewriting the tables and moving on to
+a new log segment leaves nothing; some of it only a superuser may do, and backups are out of reach.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+
+from casenotes.stores.learned_rows import Values, optional_thread_key
+from casenotes.stores.postgres.connect import Connection
+from casenotes.stores.postgres.learning import Access
+from casenotes.stores.revisions import ERASED, ERASED_WITH_RESOURCE
+from casenotes.types import Scope
+
+TABLES = (
+    "scopes threads messages turns vectors entries evidence receipts shown leases model_usage revisions".split()
+)
+
+
+class ErasureAccess(Access, Protocol):
+    """Also connections outside any transaction."""
+
+    def connection(self) -> Any:
+        """A connection of the pool."""
+        ...
+
+
+class PostgresErasure:
+    """See Erasure."""
+
+    def __init__(self, access: ErasureAccess) -> None:
+        self._access = access
+
+    async def erase(self, scope: Scope) -> Mapping[str, int]:
+        """See Erasure.erase."""
+        values = optional_thread_key(scope)
+        async with self._access.transaction(scope) as connection:
+            return await self._erase(connection, values)
+
+    async def _erase(self, connection: Connection, values: Values) -> dict[str, int]:
+        whole = values["thread"] is None
+        await connection.execute(self._access.statement("hold_scope"), values)
+        counts = {
+            table: (await connection.execute(self._access.statement(name), values)).rowcount
+            for table, name in (*ERASED, *(ERASED_WITH_RESOURCE if whole else ()))
+        }
+        last = self._access.statement("count_erasure" if whole else "renew_scope")
+        await connection.execute(last, None if whole else values)
+        return counts
+
+    async def traces(self, scope: Scope) -> list[bytes]:
+        """See Erasure.traces."""
+        values = optional_thread_key(scope)
+        texts = await self._access.fetch(scope, "stored_texts", values)
+        vectors = await self._access.fetch(scope, "stored_vectors", values)
+        return [
+            *(text.encode() for (text,) in texts if text),
+            *(vector.to_numpy().astype("<f4").tobytes() for (vector,) in vectors),
+        ]
+
+    async def still_there(self, pieces: Sequence[bytes]) -> set[bytes]:
+        """See Erasure.still_there."""
+        found = set()
+        for piece in pieces:
+            if (await self._access.fetch_all_scopes("is_live", {"piece": piece}))[0][0]:
+                found.add(piece)
+        return found
+
+    async def scrub(self) -> str:
+        """See Erasure.scrub."""
+        problems = []
+        async with self._access.connection() as connection:
+            for what, clean in CLEANING.items():
+                try:
+                    await clean(connection)
+                except psycopg.errors.InsufficientPrivilege:
+                    problems.append(what)
+        if not problems:
+            return ""
+        return f"this role may not clean {' and '.join(problems)}; let an administrator repeat the command"
+
+    async def files(self) -> list[Path]:
+        """See Erasure.files."""
+        ((directory,),) = await self._access.fetch_all_scopes("data_directory", {})
+        if directory is None or not os.access(directory, os.R_OK | os.X_OK):
+            return []
+        paths = [Path(folder, name) for folder, _folders, names in os.walk(directory) for name in names]
+        return [path for path in paths if path.is_file()]
+
+
+async def _rewrite_tables(connection: Connection) -> None:
+    for table in TABLES:
+        await connection.execute(f"VACUUM (FULL, ANALYZE) casenotes.{table}".encode())
+
+
+async def _rewrite_statistics(connection: Connection) -> None:
+    """Of ids the planner keeps samples; those of other columns are switched off."""
+    await connection.execute(b"VACUUM (FULL) pg_catalog.pg_statistic")
+
+
+async def _wipe_log(connection: Connection) -> None:
+    """Leave the segments that hold old rows, then write over all that the server keeps for later use."""
+    await _next_segment(connection)
+    await connection.execute(b"CHECKPOINT")
+    cursor = await connection.execute(b"SELECT count(*) FROM pg_ls_waldir()")
+    row = await cursor.fetchone()
+    for _ in range((row[0] if row else 0) + 1):
+        await _next_segment(connection)
+    await connection.execute(b"CHECKPOINT")
+
+
+async def _next_segment(connection: Connection) -> None:
+    """Leave the current segment, of which the rest is filled up with zeros; an unused one is not left."""
+    await connection.execute(b"SELECT pg_logical_emit_message(true, 'casenotes', 'erased')")
+    await connection.execute(b"SELECT pg_switch_wal()")
+
+
+CLEANING = {
+    "the tables": _rewrite_tables,
+    "the planner's statistics": _rewrite_statistics,
+    "the write-ahead log": _wipe_log,
+}

@@ -90,7 +90,8 @@ class EpisodicSettings:
     """What is learned from finished turns, and what of it the model is shown.
 
     A `dedupe_similarity_threshold` of False leaves only exact repeats to be recognised. Without an
-    `extractor_model` the agent's model is asked. A prompt replaces the built-in text. With an
+    `extractor_model` or `reflector_model` the agent's model is asked; with `reflect` off, entries are not
+    looked at again for corrections and merges. A prompt replaces the built-in text. With an
     `extraction_prompt` of your own, evidence is checked only if `verify_evidence` is True, and what is
     learned unchecked is marked as unverified. `max_entries_per_run` is another name for
     `max_entries_per_turn`. `inject_messages` is `fill` (free places show messages of earlier threads)
@@ -109,6 +110,7 @@ class EpisodicSettings:
     dedupe_similarity_threshold: float | bool = 0.86
     extractor_model: Any = None
     reflector_model: Any = None
+    reflect: bool = True
     sync: bool = False
     max_transcript_tokens: int = 24_000
     min_block_tokens: int = 300
@@ -124,7 +126,7 @@ class EpisodicSettings:
             _at_least(name, getattr(self, name), 1)
         for name in ("max_transcript_tokens", "min_block_tokens", "max_block_tokens"):
             _at_least(name, getattr(self, name), 1)
-        for name in ("enabled", "auto_inject", "sync"):
+        for name in ("enabled", "auto_inject", "reflect", "sync"):
             _switch(name, getattr(self, name))
         _choice("inject_messages", self.inject_messages, ("fill", "never"))
         _number("half_life_days", self.half_life_days)

@@ -249,11 +249,12 @@ class Jobs:
                         await asyncio.wait(running, timeout=WAIT_SECONDS)
 
     async def _first_tries(self, scope: Scope | None) -> list[Scope]:
-        """Threads with a turn that nobody has tried to learn from yet."""
+        """Threads with a turn that nobody has tried to learn from yet, or that are worked on here."""
         if scope is None:
             return list(self._running)
         first = {turn.scope for turn in await self._due(scope) if turn.attempts == 0}
-        return [thread for thread in first if not self._rests(thread)]
+        at_work = {thread for thread in self._running if scope in (thread, thread.owner)}
+        return [thread for thread in first | at_work if not self._rests(thread)]
 
     async def run(self, *, once: bool = False) -> None:
         """Work until cancelled; with `once`, until nothing is due any more."""

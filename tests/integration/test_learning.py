@@ -400,6 +400,7 @@ class TestPipeline:
             "extract",
             "check_evidence",
             "normalise",
+            "set_apart",
             "drop_repeats",
             "cap",
             "embed",

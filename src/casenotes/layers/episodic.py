@@ -11,15 +11,17 @@ from datetime import datetime
 from typing import Literal
 
 from casenotes.config import EpisodicSettings
+from casenotes.errors import LeaseLost
 from casenotes.layers.base import LearnRequest, Recalled, RecallRequest, TokenRange
 from casenotes.learn.pipeline import Tools, learn
 from casenotes.learn.prompts import prompt
+from casenotes.learn.reflect_entries import reflect
 from casenotes.recall.render import age_label, entry_line, memory_block, message_line
 from casenotes.recall.search import Searcher
 from casenotes.stores.base import Shown
 from casenotes.tokens import TokenCounter
 from casenotes.tracing import span
-from casenotes.types import Hit, HitKind, Outcome, Scope
+from casenotes.types import CandidateReceipt, Hit, HitKind, Outcome, Scope
 
 MAX_QUOTE_CHARACTERS = 1_200
 
@@ -100,11 +102,25 @@ class EpisodicLayer:
             return
         with span("learn memory", "update_memory", request.scope) as about:
             receipts = await learn(self._tools, request.scope, request.turn_id, request.lease)
+            receipts += await self._reflect(self._tools, request)
             about("casenotes.candidates", len(receipts))
-        counts = dict.fromkeys(("stored", "corroborated", "rejected"), 0)
+        counts = dict.fromkeys(("stored", "corroborated", "quarantined", "superseded", "rejected"), 0)
         for receipt in receipts:
             counts[receipt.status] += 1
         self._tools.events.emit("learning.finished", request.scope, turn_id=request.turn_id, **counts)
+
+    async def _reflect(self, tools: Tools, request: LearnRequest) -> list[CandidateReceipt]:
+        """Have a second look at what was learned; should that fail, entries stay as they are."""
+        if not self._settings.reflect:
+            return []
+        try:
+            return await reflect(tools, request.scope, request.turn_id, request.lease)
+        except LeaseLost:
+            raise
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            tools.events.emit("reflection.failed", request.scope, source="episodic-memory", error=problem)
+            return []
 
     async def complete(self, scope: Scope, outcome: Outcome) -> None:
         """Nothing to do at the end of a run: every turn was learned from by itself."""
@@ -124,5 +140,5 @@ def block_lines(hits: Sequence[Hit], now: datetime) -> list[str]:
 def _line(hit: Hit, now: datetime) -> str:
     age = age_label(hit.created_at, now)
     if hit.kind == "entry":
-        return entry_line(hit.content, age, not hit.verified)
+        return entry_line(hit.content, age, not hit.verified, bool(hit.conflicts))
     return message_line(hit.role or "user", hit.content, age, MAX_QUOTE_CHARACTERS)

@@ -69,4 +69,6 @@ def hit_values(hit: Hit) -> dict[str, Any]:
         values["speaker"] = hit.role
     if not hit.verified:
         values["unverified"] = True
+    if hit.conflicts:
+        values["conflict"] = "another note says otherwise; the newer one comes first"
     return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC
 from typing import Any
 
@@ -15,6 +16,8 @@ from casenotes.stores.base import Store
 from casenotes.stores.learning import DayUsage
 from casenotes.tracing import span
 from casenotes.types import Scope
+
+UNLIMITED = 2**62
 
 
 class Asker:
@@ -35,6 +38,11 @@ class Asker:
         self._max_output_tokens = max_output_tokens
         self._clock = clock
         self._events = events
+
+    def without_limit(self) -> Asker:
+        """The same for work that an operator asked for and knows the price of; it is counted all the same."""
+        settings = replace(self._settings, max_calls_a_day=UNLIMITED, max_tokens_a_day=UNLIMITED)
+        return Asker(self._model, self._store, settings, self._max_output_tokens, self._clock, self._events)
 
     async def ask(
         self, scope: Scope, task: str, system: str, prompt: str, schema: Mapping[str, Any]

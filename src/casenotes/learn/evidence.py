@@ -15,7 +15,8 @@ from casenotes.learn.candidate import Candidate
 from casenotes.learn.claims import Sources, unsupported
 from casenotes.learn.echo import EchoGuard
 from casenotes.learn.quotes import MappedText, is_too_short, map_text
-from casenotes.types import SPEAKERS, Evidence, Role
+from casenotes.masking import placeholder, secrets_in
+from casenotes.types import SPEAKERS, Evidence, Message, Role
 
 Reason = Literal[
     "",  # accepted
@@ -103,12 +104,24 @@ def _find(quote: str, passages: Iterable[Passage]) -> tuple[Passage, Evidence] |
     return None
 
 
+def find_quote(quote: str, passages: Sequence[Passage]) -> Evidence | None:
+    """Where a quote stands in one of some passages; None if nowhere, or if it is too short for proof."""
+    found = _find(quote, passages)
+    return found[1] if found else None
+
+
 def _why_not(quote: str, turn: Sequence[Passage], context: Sequence[Passage]) -> Reason:
     if _find(quote, turn):
         return "evidence_wrong_role"
     if _find(quote, context):
         return "evidence_in_context"
     return "evidence_too_short" if is_too_short(quote) else "evidence_not_found"
+
+
+def passage(message: Message) -> Passage:
+    """A message as evidence is looked for in it: secrets by their placeholders."""
+    hidden = [(secret.start, secret.end, placeholder(secret.kind)) for secret in secrets_in(message.text)]
+    return Passage(str(message.id), message.role, MappedText(message.text, hidden))
 
 
 def said(turn: Sequence[Passage], context: Sequence[Passage]) -> list[str]:

@@ -19,23 +19,23 @@ from casenotes.learn.ask import Asker
 from casenotes.learn.candidate import Candidate
 from casenotes.learn.claims import Sources
 from casenotes.learn.echo import EchoGuard
-from casenotes.learn.evidence import Passage, judge, said
+from casenotes.learn.evidence import judge, passage, said
 from casenotes.learn.extract import SCHEMA, read_reply
+from casenotes.learn.instructions import instruction_in
 from casenotes.learn.normalise import collapse, content_hash, cut, is_visible
 from casenotes.learn.prompts import prompt
-from casenotes.learn.quotes import MappedText
 from casenotes.learn.save import all_evidence, to_be_saved
 from casenotes.learn.similar import decide, same_turn
 from casenotes.learn.transcript import CONTEXT_MESSAGES, prompts, spoken
 from casenotes.learn.work import Draft, FinishedTurn, Work, refused
-from casenotes.masking import mask, placeholder, secrets_in
+from casenotes.masking import mask
 from casenotes.models.embed import embed_texts
 from casenotes.recall.search import Searcher
 from casenotes.recall.space import SpaceInUse
 from casenotes.stores.base import Store
 from casenotes.stores.learning import Lease, by_kind
 from casenotes.tokens import TokenCounter
-from casenotes.types import CandidateReceipt, Entry, Message, Scope
+from casenotes.types import CandidateReceipt, Entry, Scope
 
 NEIGHBOURS = 8
 MAX_ROUNDS = 10
@@ -51,6 +51,7 @@ class Tools:
     searcher: Searcher
     space: SpaceInUse
     asker: Asker
+    reflector: Asker
     settings: EpisodicSettings
     clock: Clock
     events: Events
@@ -62,13 +63,19 @@ Step = Callable[[Work, Tools], Awaitable[Work]]
 
 async def learn(tools: Tools, scope: Scope, turn_id: str, lease: Lease) -> list[CandidateReceipt]:
     """Learn from one turn and say what became of every candidate."""
-    work = Work(await read_turn(tools.store, scope, turn_id), verified=tools.settings.verifies)
+    return await learn_turn(tools, await read_turn(tools.store, scope, turn_id), lease)
+
+
+async def learn_turn(tools: Tools, turn: FinishedTurn, lease: Lease) -> list[CandidateReceipt]:
+    """Learn from a turn that was read, wherever it was read from."""
+    scope = turn.scope
+    work = Work(turn, verified=tools.settings.verifies)
     for step in STEPS:
         work = await step(work, tools)
     for _ in range(MAX_ROUNDS):
         work = await compare_with_stored(work, tools)
         learned = to_be_saved(work, tools.clock.now())
-        if await tools.store.entries.save(scope, lease, learned):
+        if await tools.store.entries.save(turn.scope, lease, learned):
             return list(learned.receipts)
     raise StoreError(
         f"entries of {scope.resource_id!r} change faster than they can be compared; try again later"
@@ -170,6 +177,11 @@ async def normalise(work: Work, tools: Tools) -> Work:
     return work.changed(normalised)
 
 
+async def set_apart(work: Work, tools: Tools) -> Work:
+    """Mark what reads like an order to an agent instead of a record."""
+    return work.changed(lambda draft: replace(draft, instruction=instruction_in(draft.candidate.content)))
+
+
 async def drop_repeats(work: Work, tools: Tools) -> Work:
     """The same text twice in one turn: the first takes the other's evidence."""
     first: dict[str, int] = {}
@@ -220,7 +232,7 @@ async def compare_within_turn(work: Work, tools: Tools) -> Work:
     drafts = list(work.drafts)
     kept = []
     for row, same in enumerate(same_turn(work.vectors, contents, tools.settings.similarity_threshold)):
-        if same is None:
+        if same is None or drafts[positions[row]].instruction or drafts[positions[same]].instruction:
             kept.append(row)
         else:
             drafts[positions[row]] = replace(drafts[positions[row]], same_as=positions[same])
@@ -235,11 +247,12 @@ async def compare_with_stored(work: Work, tools: Tools) -> Work:
         return work
     hashes = [work.drafts[position].hash for position in work.open]
     work = without_forgotten(work, await tools.store.entries.forgotten_sources(scope, hashes))
-    known = await tools.store.entries.active_by_hash(scope, hashes)
+    known = await tools.store.entries.known_hashes(scope, hashes)
     work, similar = await _in_the_stores_space(work, tools)
     drafts = list(work.drafts)
     for position in work.open:
-        same = known.get(drafts[position].hash) or similar.get(position)
+        alike = None if drafts[position].instruction else similar.get(position)
+        same = known.get(drafts[position].hash) or alike
         drafts[position] = replace(drafts[position], corroborates=same)
     return replace(work, drafts=tuple(drafts))
 
@@ -299,14 +312,9 @@ STEPS: tuple[Step, ...] = (
     extract,
     check_evidence,
     normalise,
+    set_apart,
     drop_repeats,
     cap,
     embed,
     compare_within_turn,
 )
-
-
-def passage(message: Message) -> Passage:
-    """A message as evidence is looked for in it: secrets by their placeholders."""
-    hidden = [(secret.start, secret.end, placeholder(secret.kind)) for secret in secrets_in(message.text)]
-    return Passage(str(message.id), message.role, MappedText(message.text, hidden))

@@ -13,6 +13,8 @@ from casenotes.stores.learning import Corroboration, Learned, NewEntry
 from casenotes.types import CandidateReceipt, CandidateStatus, Evidence
 
 MAX_RECEIPT_CHARACTERS = 500
+REFLECTIONS = 3
+"""How often the reflector may be asked about an entry, should it fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ def _entry(kept: _Kept, verified: bool) -> NewEntry:
         kept.at,
         kept.evidence,
         kept.vector,
+        "quarantined" if kept.draft.instruction else "active",
+        reflections_left=REFLECTIONS,
     )
 
 
@@ -85,16 +89,22 @@ def _receipt(work: Work, position: int, entry_ids: Mapping[int, str]) -> Candida
         return _receipt_of(draft, "corroborated", entry_ids[work.root(position)], "same_turn")
     if draft.corroborates:
         return _receipt_of(draft, "corroborated", draft.corroborates, "known")
+    if draft.instruction:
+        reason, words = draft.instruction
+        return _receipt_of(draft, "quarantined", entry_ids[position], reason, words)
     return _receipt_of(draft, "stored", entry_ids[position], "")
 
 
-def _receipt_of(draft: Draft, status: CandidateStatus, entry_id: str, reason: str) -> CandidateReceipt:
+def _receipt_of(
+    draft: Draft, status: CandidateStatus, entry_id: str, reason: str, detail: str = ""
+) -> CandidateReceipt:
     candidate = draft.candidate
     return CandidateReceipt(
         status,
         candidate.content,
         candidate.source,
         reason=reason,
+        detail=detail,
         quotes=candidate.quotes,  # the model's, with placeholders: what is secret shows in whole messages only
         entry_id=entry_id,
     )

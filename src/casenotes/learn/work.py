@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from casenotes.learn.candidate import Candidate
+from casenotes.learn.instructions import Instruction
 from casenotes.models.embed import Matrix
 from casenotes.types import CandidateReceipt, Message, Scope
 
@@ -24,12 +25,16 @@ class FinishedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A candidate on its way; `same_as` is an earlier draft, `corroborates` a stored entry that says it."""
+    """A candidate on its way; `same_as` is an earlier draft, `corroborates` a stored entry that says it.
+
+    One with an `instruction` in it is stored apart, in quarantine.
+    """
 
     candidate: Candidate
     hash: str = ""
     same_as: int | None = None
     corroborates: str | None = None
+    instruction: Instruction | None = None
     receipt: CandidateReceipt | None = None
 
     @property

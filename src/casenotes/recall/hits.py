@@ -39,7 +39,24 @@ async def read_hits(store: Store, scope: Scope, found: Sequence[Found], *, as_bl
         }
     make = partial(_hits, found, entries, messages)
     is_long = sum(len(message.text) for message in messages.values()) > INLINE_CHARACTERS
-    return await asyncio.to_thread(make) if is_long else make()
+    hits = await asyncio.to_thread(make) if is_long else make()
+    return with_conflicts(hits, await store.revisions.conflicts(scope, list(entries))) if entries else hits
+
+
+def with_conflicts(hits: Sequence[Hit], pairs: Sequence[tuple[str, str]]) -> list[Hit]:
+    """Each entry with those that contradict it; of two that were found the newer comes first."""
+    if not pairs:
+        return list(hits)
+    against: dict[str, list[str]] = {}
+    for old, new in dict.fromkeys(pairs):
+        against.setdefault(old, []).append(new)
+        against.setdefault(new, []).append(old)
+    ordered: list[Hit] = []
+    for hit in hits:
+        told = replace(hit, conflicts=tuple(against.get(hit.id, ()))) if hit.kind == "entry" else hit
+        older = [i for i, o in enumerate(ordered) if o.id in told.conflicts and o.created_at < told.created_at]
+        ordered.insert(older[0] if older else len(ordered), told)
+    return ordered
 
 
 def _hits(found: Sequence[Found], entries: Mapping[str, Entry], messages: Mapping[str, Message]) -> list[Hit]:
@@ -83,17 +100,18 @@ def _entry_hit(entry: Entry, ranked: Ranked, messages: Mapping[str, Message]) ->
         evidence=tuple(_shown_quote(quote, messages) for quote in entry.evidence),
         scores=ranked.scores,
         verified=entry.verified,
+        status=entry.status,
     )
 
 
 def _shown_quote(quote: Evidence, messages: Mapping[str, Message]) -> Evidence:
     """A quote as it may be shown; what is a secret can only be seen in the whole message."""
     message = messages.get(quote.message_id)
-    shown = _masked_slice(message.text, quote.start, quote.end) if message else ""
+    shown = masked_slice(message.text, quote.start, quote.end) if message else ""
     return quote if shown == quote.quote else replace(quote, quote=shown)
 
 
-def _masked_slice(text: str, start: int, end: int) -> str:
+def masked_slice(text: str, start: int, end: int) -> str:
     """A part of a text; a secret that reaches into it is masked whole."""
     pieces: list[str] = []
     position = start

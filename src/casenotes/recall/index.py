@@ -29,6 +29,10 @@ ItemKey = tuple[HitKind, str]
 Found = tuple[HitKind, str, Ranked]
 ScopeKey = tuple[str, str | None]
 LARGE_SCOPE = 1_000
+NEAR_WORDS, NEAR_MEANING = 0.25, 0.45
+"""What an entry must share with another, by weight of words or by cosine, to be looked at with it."""
+
+ALIKE_AT_ONCE = 256
 JUDGED_HITS = 10
 """Whether anything is relevant is decided on this many of the best hits."""
 
@@ -49,6 +53,9 @@ class ScopeIndex:
         self._from_user = array("b")
         self._is_entry = array("b")
         self._is_spoken = array("b")
+        self._until = array("d")  # where validity ends; infinite for what is current
+        self._quarantined = array("b")
+        self._set_apart: set[int] = set()  # rows that an ordinary search leaves out
         self._verbosity = Verbosity()
         self._thread_numbers: dict[str, int] = {}
         self._lexicon = LexicalIndex()
@@ -86,6 +93,8 @@ class ScopeIndex:
         """Take in what came after this index's freshness; what it knows already changes nothing."""
         with self._lock:
             added = [document for document in changes.documents if self._add(document)]
+            for document in changes.documents:
+                self._set_state(document)
             self._lexicon.add(self._ranker.terms(mask(document.text)) for document in added)
             for document in added:
                 if document.kind == "message":
@@ -107,9 +116,19 @@ class ScopeIndex:
         self._from_user.append(document.role == "user")
         self._is_entry.append(document.kind == "entry")
         self._is_spoken.append(document.kind == "message" and document.role in SPEAKERS)
+        self._until.append(math.inf)
+        self._quarantined.append(False)
         if not document.text.strip():
             self._vectors.exempt(self._rows[key])
         return True
+
+    def _set_state(self, document: Document) -> None:
+        """Take over whether an entry is current, superseded or quarantined by now."""
+        row = self._rows[document.kind, document.id]
+        self._until[row] = document.valid_until
+        self._quarantined[row] = document.status == "quarantined"
+        is_apart = document.status != "active"
+        (self._set_apart.add if is_apart else self._set_apart.discard)(row)
 
     def _fill(self, vectors: Sequence[VectorRow]) -> None:
         size = self._vectors.stored_row_bytes  # a vector of another size is damaged; `check` reports it
@@ -123,14 +142,23 @@ class ScopeIndex:
             self._vectors.fill(list(rows), list(values))
 
     def search(
-        self, text: str, vector: Floats | None, top_k: int, now: float, as_of: float | None = None
+        self,
+        text: str,
+        vector: Floats | None,
+        top_k: int,
+        now: float,
+        as_of: float | None = None,
+        quarantined: bool = False,
     ) -> list[Found]:
-        """The best items for a query, best first."""
+        """The best items for a query, best first: those current now or `as_of` a time.
+
+        What is in quarantine is found only on request.
+        """
         with self._lock:
             if not self._ids:
                 return []
             terms = self._ranker.terms(text)
-            signals = self._signals(terms, vector, as_of)
+            signals = replace(self._signals(terms, vector), eligible=self._current(as_of, quarantined))
             ranked = self._ranker.rank(signals, max(top_k, JUDGED_HITS), now, self._settings)
             if self._ranker.is_tuned and vector is not None and not self._has_relevant(ranked, terms):
                 return []
@@ -147,7 +175,7 @@ class ScopeIndex:
             if not self._ids:
                 return {kind: [] for kind in counts}
             terms = self._ranker.terms(text)
-            signals = self._signals(terms, vector, None)
+            signals = self._signals(terms, vector)
             eligible = {kind: self._eligible(kind, thread_id) for kind in counts}
             ranked = {
                 kind: self._ranker.rank(replace(signals, eligible=wanted), counts[kind], now, self._settings)
@@ -188,9 +216,21 @@ class ScopeIndex:
     def _found(self, ranked: Sequence[Ranked]) -> list[Found]:
         return [(self._kinds[r.position], self._ids[r.position], r) for r in ranked]
 
+    def _current(self, as_of: float | None, quarantined: bool) -> NDArray[np.bool_] | None:
+        """Which items may be found; None if all may."""
+        if as_of is None and not self._set_apart:
+            return None
+        until = np.frombuffer(self._until, dtype=np.float64)
+        if as_of is None:
+            eligible: NDArray[np.bool_] = np.isinf(until)
+        else:
+            eligible = (np.frombuffer(self._created, dtype=np.float64) <= as_of) & (as_of < until)
+        return eligible if quarantined else eligible & ~np.frombuffer(self._quarantined, dtype=np.bool_)
+
     def _eligible(self, kind: HitKind, thread_id: str) -> NDArray[np.bool_]:
         flags = self._is_entry if kind == "entry" else self._is_spoken
         eligible = np.frombuffer(flags, dtype=np.bool_).copy()
+        eligible[list(self._set_apart)] = False
         thread = self._thread_numbers.get(thread_id)
         if kind == "message" and thread is not None:
             eligible &= np.frombuffer(self._threads, dtype=np.int32) != thread
@@ -199,16 +239,45 @@ class ScopeIndex:
     def nearest_entries(self, vectors: Matrix, least: float, limit: int) -> list[list[tuple[str, float]]]:
         """For each vector the entries at least that similar, best first, with their cosine."""
         with self._lock:
-            rows = np.flatnonzero(np.frombuffer(self._is_entry, dtype=np.bool_)).tolist() if self._ids else []
+            rows = np.flatnonzero(self._eligible("entry", "")).tolist() if self._ids else []
             cosines = self._vectors.cosines(rows, vectors)
             return [self._nearest(rows, column, least, limit) for column in cosines.T]
+
+    def alike_entries(self, least: float) -> list[tuple[str, str]]:
+        """Pairs of current entries that are at least that similar."""
+        with self._lock:
+            rows = np.flatnonzero(self._eligible("entry", "")).tolist() if self._ids else []
+            rows = [row for row in rows if self._vectors.has(row)]
+            pairs: list[tuple[str, str]] = []
+            for start in range(0, len(rows), ALIKE_AT_ONCE):
+                some = rows[start : start + ALIKE_AT_ONCE]
+                cosines = self._vectors.cosines(rows, self._vectors.exact(some))
+                for i, j in np.argwhere(cosines >= least).tolist():
+                    if i < start + j:
+                        pairs.append((self._ids[rows[i]], self._ids[some[j]]))
+            return pairs
+
+    def neighbours(self, text: str, vector: Floats | None, limit: int) -> list[str]:
+        """Current entries near a text by their words or by their meaning, the best of each kind of nearness."""
+        with self._lock:
+            if not self._ids:
+                return []
+            terms = self._ranker.terms(text)
+            signals = self._signals(terms, vector)
+            entries = np.flatnonzero(self._eligible("entry", ""))
+            by_words = entries[np.argsort(-signals.lexical[entries], kind="stable")][:limit].tolist()
+            by_meaning = entries[np.argsort(-signals.vector[entries], kind="stable")][:limit].tolist()
+            shared = dict(zip(by_words, self._lexicon.coverage(terms, by_words).tolist(), strict=True))
+            near = [row for row in by_words if shared[row] >= NEAR_WORDS]
+            near += [row for row in by_meaning if signals.vector[row] >= NEAR_MEANING]
+            return [self._ids[row] for row in dict.fromkeys(near)]
 
     def _nearest(self, rows: list[int], cosines: Floats, least: float, limit: int) -> list[tuple[str, float]]:
         near = np.flatnonzero(cosines >= least)
         best = near[np.argsort(-cosines[near], kind="stable")][:limit]
         return [(self._ids[rows[i]], float(cosines[i])) for i in best]
 
-    def _signals(self, terms: Sequence[str], vector: Floats | None, as_of: float | None) -> Signals:
+    def _signals(self, terms: Sequence[str], vector: Floats | None) -> Signals:
         created: NDArray[np.float64] = np.frombuffer(self._created, dtype=np.float64)
         centring = self._settings.centring if self._ranker.is_tuned else 0.0
         cosine, centred = self._vectors.similarities(vector, centring)
@@ -221,7 +290,6 @@ class ScopeIndex:
             centred=centred,
             from_user=np.frombuffer(self._from_user, dtype=np.bool_),
             verbosity=self._verbosity.ratio,
-            eligible=None if as_of is None else created <= as_of,
         )
 
     def _has_relevant(self, ranked: Sequence[Ranked], terms: Sequence[str]) -> bool:

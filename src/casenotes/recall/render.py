@@ -34,9 +34,10 @@ def inert(text: str) -> str:
     return _BLANKS.sub(" ", _LESS_THAN.sub("&lt;", _UNSEEN.sub("", text))).strip()
 
 
-def entry_line(content: str, age: str, unverified: bool) -> str:
-    """An entry with its age, and a warning if nobody checked its evidence."""
-    return f"{inert(content)} ({'unverified, ' if unverified else ''}{age})"
+def entry_line(content: str, age: str, unverified: bool, contradicted: bool = False) -> str:
+    """An entry with its age, and a warning if nobody checked its evidence or another one says otherwise."""
+    warning = "; another note says otherwise" if contradicted else ""
+    return f"{inert(content)} ({'unverified, ' if unverified else ''}{age}{warning})"
 
 
 def message_line(role: Role, text: str, age: str, max_characters: int) -> str:

@@ -38,6 +38,9 @@ APPLY_CHARACTERS = 50_000
 
 MAX_QUERY_CHARACTERS = 100_000
 
+NEVER_USED = Freshness(0, 0)
+"""What the store says of a scope that it does not know, for example after it was erased."""
+
 
 class Searcher:
     """Recall over the entries and messages of a scope."""
@@ -54,13 +57,21 @@ class Searcher:
         self._store = store
         self._space = space
         self._filler = filler
-        self._settings = settings
+        self.settings = settings
         self._clock = clock
         self._events = events
         self._refreshing: dict[Scope, asyncio.Task[ScopeIndex]] = {}
         self.cache = IndexCache(settings.index_cache_bytes)
 
-    async def search(self, scope: Scope, query: str, top_k: int, as_of: datetime | None = None) -> list[Hit]:
+    async def search(
+        self,
+        scope: Scope,
+        query: str,
+        top_k: int,
+        as_of: datetime | None = None,
+        *,
+        quarantined: bool = False,
+    ) -> list[Hit]:
         """The best hits for a query; none for a blank query or when nothing is relevant."""
         text = _checked_query(scope, query)
         if top_k < 1:
@@ -68,7 +79,7 @@ class Searcher:
         if not text.strip():
             return []
         index, vector = await self._index_and_query(scope, text)
-        found = await self._rank(index, text, vector, top_k, as_of)
+        found = await self._rank(index, text, vector, top_k, as_of, quarantined)
         return await self.read(scope, found)
 
     async def search_apart(
@@ -98,6 +109,21 @@ class Searcher:
             raise SpaceMismatch(f"the store has changed from embedding space {space_id} to {index.space_id}")
         return await self._run(index, partial(index.nearest_entries, vectors, least, limit))
 
+    async def neighbours(self, scope: Scope, text: str, limit: int) -> list[str]:
+        """Entries near a text by words and by meaning, as far as a vector can be made."""
+        index, vector = await self._index_and_query(scope, text)
+        return await self._run(index, partial(index.neighbours, text, vector, limit))
+
+    async def alike_entries(self, scope: Scope, least: float) -> list[tuple[str, str]]:
+        """Pairs of entries that are at least that similar, as far as vectors are there in time."""
+        until = asyncio.get_running_loop().time() + self.settings.deadline_seconds
+        index = await self._fresh_index(scope, until)
+        return await self._run(index, partial(index.alike_entries, least))
+
+    def forget(self, scope: Scope) -> None:
+        """Nothing of a scope is kept in memory."""
+        self.cache.drop(scope)
+
     async def _run(self, index: ScopeIndex, work: Callable[[], T]) -> T:
         """Search an index: small ones at once, large ones in a thread."""
         if len(index) <= INLINE_ITEMS and not index.is_busy:
@@ -111,7 +137,7 @@ class Searcher:
 
         An embedder gets half of the time, so that the other half is left for a search by words.
         """
-        until = asyncio.get_running_loop().time() + self._settings.deadline_seconds / 2
+        until = asyncio.get_running_loop().time() + self.settings.deadline_seconds / 2
         while True:
             space = self._space.current
             vector = await self._query_vector(scope, text, space, until)
@@ -128,15 +154,21 @@ class Searcher:
         as_of: datetime | None = None,
     ) -> list[Found]:
         """Freshness check, search and ranking, without embedding the query or reading the hits."""
-        until = asyncio.get_running_loop().time() + self._settings.deadline_seconds
+        until = asyncio.get_running_loop().time() + self.settings.deadline_seconds
         return await self._rank(await self._fresh_index(scope, until), text, vector, top_k, as_of)
 
     async def _rank(
-        self, index: ScopeIndex, text: str, vector: Floats | None, top_k: int, as_of: datetime | None
+        self,
+        index: ScopeIndex,
+        text: str,
+        vector: Floats | None,
+        top_k: int,
+        as_of: datetime | None,
+        quarantined: bool = False,
     ) -> list[Found]:
         until = as_of.timestamp() if as_of else None
         now = min(self._clock.now().timestamp(), math.inf if until is None else until)
-        return await self._run(index, partial(index.search, text, vector, top_k, now, until))
+        return await self._run(index, partial(index.search, text, vector, top_k, now, until, quarantined))
 
     async def index_size(self, scope: Scope) -> IndexSize:
         """What the scope's index takes in memory; builds it if need be."""
@@ -185,8 +217,8 @@ class Searcher:
     def _is_small_step(self, index: ScopeIndex, changes: Changes) -> bool:
         few = len(changes.documents) + len(changes.vectors) <= APPLY_AT_ONCE
         short = sum(len(document.text) for document in changes.documents) <= APPLY_CHARACTERS
-        same_epoch = changes.freshness.epoch == index.freshness.epoch
-        return few and short and same_epoch and self._is_current(index) and not index.is_busy
+        follows = changes.freshness.epoch == index.freshness.epoch and changes.freshness >= index.freshness
+        return few and short and follows and self._is_current(index) and not index.is_busy
 
     def _apply_now(self, scope: Scope, index: ScopeIndex, changes: Changes) -> None:
         self.cache.drop(scope)  # should applying fail, the next recall starts from a clean index
@@ -195,6 +227,8 @@ class Searcher:
 
     async def _index_at(self, scope: Scope, freshness: Freshness) -> ScopeIndex:
         """An index that has seen at least that much."""
+        if freshness == NEVER_USED:
+            self.cache.drop(scope)
         index = self.cache.get(scope)
         while index is None or index.freshness < freshness or not self._is_current(index):
             index = await self._refresh(scope)
@@ -222,7 +256,7 @@ class Searcher:
         index = self.cache.get(scope)
         if index is not None and self._is_current(index):
             changes = await self._store.changes(scope, index.space_id, index.freshness.change)
-            if changes.freshness.epoch != index.freshness.epoch:
+            if changes.freshness.epoch != index.freshness.epoch or changes.freshness < index.freshness:
                 index, changes = await self._anew(scope)
         else:
             index, changes = await self._anew(scope)
@@ -241,7 +275,7 @@ class Searcher:
             changes = await self._store.changes(scope, space.id, 0)
             await self._space.follow()
             if self._space.current.record.id == space.id:
-                settings = self._settings.for_embedder(space.model)
+                settings = self.settings.for_embedder(space.model)
                 return ScopeIndex(space.id, space.dimensions, settings), changes
 
     async def close(self) -> None:

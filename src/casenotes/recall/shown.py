@@ -51,3 +51,8 @@ class ShownItems:
                 known.pop(item, None)
             if not known:
                 self._items.pop(key, None)
+
+    def forget(self, scope: Scope) -> None:
+        """Nothing of a resource, or of one of its threads, is kept."""
+        for key in [key for key in self._items if scope in (key[0], key[0].owner)]:
+            del self._items[key]

@@ -204,3 +204,17 @@ async def make_vectors(embedder: Embedder, items: Sequence[Unembedded]) -> MadeV
         for item, vector in zip(items, matrix, strict=True)
     ]
     return MadeVectors(rows, [])
+
+
+async def vectors_of(
+    space: SpaceInUse, events: Events, scope: Scope, texts: Sequence[str]
+) -> list[bytes | None]:
+    """Vectors of texts about to be saved; without them they are found by words, and embedded later."""
+    embedder = space.current.embedder
+    if not texts or embedder is None:
+        return [None] * len(texts)
+    try:
+        return [row.astype("<f4", copy=False).tobytes() for row in await embed_texts(embedder, texts)]
+    except Exception as error:
+        events.emit("embedding.failed", scope, error=f"{type(error).__name__}: {error}")
+        return [None] * len(texts)

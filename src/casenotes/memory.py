@@ -37,6 +37,12 @@ from casenotes.types import (
 )
 
 if TYPE_CHECKING:
+    from casenotes.curate.audit import Audit
+    from casenotes.curate.curator import Curator
+    from casenotes.curate.erase import Erased
+    from casenotes.curate.explain import Explanation
+    from casenotes.curate.forget import Forgotten
+    from casenotes.curate.rebuild import Estimate, Rebuild
     from casenotes.layers.base import Layer
     from casenotes.layers.episodic import EpisodicLayer
     from casenotes.layers.learning import Learning
@@ -51,6 +57,9 @@ if TYPE_CHECKING:
     from casenotes.stores.learning import DayUsage, ReceiptRow, TurnState
 
 MAX_LIMIT = 2**31
+REMEMBERED = "remembered"
+"""The thread of what is remembered outside any conversation."""
+
 SYNC_SECONDS = 600.0
 """A call that waits for learning waits no longer than this."""
 
@@ -66,6 +75,7 @@ class Memory:
         filler: VectorFiller,
         episodic: EpisodicLayer,
         learning: Learning,
+        curator: Curator,
         settings: Settings,
         clock: Clock,
         events: Events,
@@ -75,6 +85,7 @@ class Memory:
         self._space = space
         self._searcher = searcher
         self._filler = filler
+        self._curator = curator
         self._has_entries = settings.episodic.enabled and store.supports_entries
         self._layers: list[Layer] = [episodic] if self._has_entries else []
         self._learning = learning
@@ -112,32 +123,37 @@ class Memory:
         if on_event:
             events.listen(on_event)
         chosen = embedder if embedder is not None else environment.embedder_model
-        asked = settings.episodic.extractor_model or (environment.model if model is None else model)
-        chat = _chat_model(asked, settings)
+        agents = environment.model if model is None else model
+        extractor = settings.episodic.extractor_model or agents
+        reflector = settings.episodic.reflector_model or agents
+        chats = (_chat_model(extractor, settings), _chat_model(reflector, settings))
         store = create_store(url or environment.database_url, settings.storage)
         await store.open()
         try:
-            memory = await cls._assemble(store, chosen, chat, settings, clock, events, count_tokens)
+            memory = await cls._assemble(store, chosen, chats, settings, clock, events, count_tokens)
             try:
                 yield memory
             finally:
                 await memory._drain()
         finally:
             await store.close()
-            if chat is not None and isinstance(asked, str):
-                await chat.close()
+            for chat, name in zip(chats, (extractor, reflector), strict=True):
+                if chat is not None and isinstance(name, str):
+                    await chat.close()
 
     @classmethod
     async def _assemble(
         cls,
         store: Store,
         embedder: str | Embedder,
-        chat: ChatModel | None,
+        chats: tuple[ChatModel | None, ChatModel | None],
         settings: Settings,
         clock: Clock,
         events: Events,
         count_tokens: TokenCounter | None,
     ) -> Memory:
+        from casenotes.curate.curator import Curator
+        from casenotes.curate.desk import Desk
         from casenotes.layers.episodic import EpisodicLayer
         from casenotes.layers.learning import Learning
         from casenotes.learn.ask import Asker
@@ -151,12 +167,18 @@ class Memory:
         searcher = Searcher(store, space, filler, settings.search, clock, events)
         count = count_tokens or estimate_tokens
         tools = None
-        if chat is not None and settings.episodic.enabled and store.supports_entries:
-            asker = Asker(chat, store, settings.jobs, settings.models.max_output_tokens, clock, events)
-            tools = Tools(store, searcher, space, asker, settings.episodic, clock, events, count)
+        extractor, reflector = chats
+        if extractor and reflector and settings.episodic.enabled and store.supports_entries:
+            limit = settings.models.max_output_tokens
+            asker, second = (
+                Asker(chat, store, settings.jobs, limit, clock, events) for chat in (extractor, reflector)
+            )
+            tools = Tools(store, searcher, space, asker, second, settings.episodic, clock, events, count)
         episodic = EpisodicLayer(searcher, settings.episodic, count, tools)
         learning = Learning(store, episodic, settings.jobs, events)
-        memory = cls(store, space, searcher, filler, episodic, learning, settings, clock, events, count)
+        curator = Curator(Desk(store, searcher, space, settings.episodic, clock, events), tools)
+        parts = (store, space, searcher, filler, episodic, learning, curator)
+        memory = cls(*parts, settings, clock, events, count)
         for layer in memory._layers:
             await layer.init()
         return memory
@@ -317,7 +339,7 @@ class Memory:
         async def search(query: str) -> list[Hit]:
             """What the model does not see anyway."""
             top_k = self._settings.episodic.top_k
-            hits = await self._search(scope, query, top_k + len(seen), None)
+            hits = await self._search(scope, query, top_k + len(seen))
             wanted = [hit for hit in hits if hit.kind == "entry" or hit.id not in seen][:top_k]
             self._shown.add_hits(scope, wanted, turn_id)
             return wanted
@@ -351,19 +373,26 @@ class Memory:
         top_k: int | None = None,
         *,
         as_of: datetime | None = None,
+        quarantined: bool = False,
     ) -> list[Hit]:
-        """Search entries and messages of all threads of the scope; `as_of` leaves out what came later."""
+        """Search entries and messages of all threads of the scope.
+
+        `as_of` shows what was known and held at that time; `quarantined` also finds what is set apart
+        because it reads like an instruction.
+        """
         if as_of is not None and as_of.tzinfo is None:
             raise UsageError(f"as_of {as_of.isoformat()!r} has no time zone; add one, for example UTC")
         wanted = self._settings.episodic.top_k if top_k is None else top_k
-        hits = await self._search(scope, query, wanted, as_of)
+        hits = await self._search(scope, query, wanted, as_of, quarantined)
         self._shown.add_hits(scope, hits)
         return hits
 
-    async def _search(self, scope: Scope, query: str, top_k: int, as_of: datetime | None) -> list[Hit]:
+    async def _search(
+        self, scope: Scope, query: str, top_k: int, as_of: datetime | None = None, quarantined: bool = False
+    ) -> list[Hit]:
         started = time.perf_counter()
         with span("search memory", "search_memory", scope) as about:
-            hits = await self._searcher.search(scope, query, top_k, as_of)
+            hits = await self._searcher.search(scope, query, top_k, as_of, quarantined=quarantined)
             about("casenotes.hits", len(hits))
         self._events.emit("recall.finished", scope, hits=len(hits), seconds=time.perf_counter() - started)
         return hits
@@ -423,6 +452,88 @@ class Memory:
         from casenotes.recall.hits import read_entries
 
         return await read_entries(self._store, scope, ids)
+
+    async def remember(self, scope: Scope, text: str, *, turn: Turn | None = None) -> Entry:
+        """Keep what the user asked to keep. In a turn, the message that asked is its evidence.
+
+        Outside a turn the text is saved as a message of the user first, in the scope's thread or in one
+        named `remembered`. What reads like an instruction is kept in quarantine: look at `status`.
+        """
+        content = self._curator.checked(scope, text)
+        if turn is not None:
+            known = await self._store.messages(turn.scope, turn.message_ids)
+            asked = [known[message_id] for message_id in turn.message_ids if message_id in known]
+            return await self._curator.remember(turn.scope, content, asked)
+        thread = scope if scope.thread_id else Scope(scope.agent_id, scope.resource_id, REMEMBERED)
+        return await self._curator.remember(thread, content, (await self.append(thread, text)).messages)
+
+    async def forget(
+        self,
+        scope: Scope,
+        *,
+        entry_id: str | None = None,
+        thread_id: str | None = None,
+        message_id: str | None = None,
+        query: str | None = None,
+        dry_run: bool = False,
+    ) -> Forgotten:
+        """No longer recall an entry, all of a thread, a message, or what a query finds.
+
+        Entries that rest on forgotten messages go, and so do the messages that forgotten entries quote.
+        The log keeps what was said; `undo` takes it back, `erase` removes data for good.
+        """
+        from casenotes.curate.forget import Selection
+
+        return await self._curator.forget(scope, Selection(entry_id, thread_id, message_id, query), dry_run)
+
+    async def explain(self, entry_id: str, *, scope: Scope | None = None) -> Explanation:
+        """Where an entry came from and what has happened to it; a scope leaves out all others."""
+        return await self._curator.explain(entry_id, scope)
+
+    async def undo(self, scope: Scope, revision_id: str) -> list[str]:
+        """Take back a correction, a merge, a drop, a forgetting or a rebuild; gives the ids concerned."""
+        return await self._curator.undo(scope, revision_id)
+
+    async def quarantine(self, scope: Scope) -> list[Entry]:
+        """Entries that are set apart because they read like instructions, oldest first."""
+        return await self._curator.quarantine(scope)
+
+    async def release(self, scope: Scope, entry_id: str) -> str:
+        """Let an entry out of quarantine, after a person has looked at it; gives the revision."""
+        return await self._curator.release(scope, entry_id)
+
+    async def audit(self, scope: Scope | None = None, *, fix: bool = False) -> Audit:
+        """Verify every entry of a scope, or of the whole store, against its source again.
+
+        With `fix`, entries that fail are dropped; the revisions in the result undo that.
+        """
+        scopes = [scope] if scope else [size.scope for size in await self._store.scopes()]
+        return await self._curator.audit([one.owner for one in scopes], fix)
+
+    async def estimate_rebuild(self, scope: Scope) -> Estimate:
+        """How many calls and tokens a rebuild of a scope's entries would take."""
+        return await self._curator.estimate(scope.owner)
+
+    async def rebuild(self, scope: Scope, *, progress: Progress | None = None) -> Rebuild:
+        """Derive a scope's entries again with the current model and compare; nothing is changed yet.
+
+        `progress` gets the turns done and all there are.
+        """
+        return await self._curator.rebuild(scope.owner, progress or (lambda _done, _total: None))
+
+    async def switch_to(self, rebuild: Rebuild) -> str:
+        """Put rebuilt entries in the place of the old ones; gives the revision that undoes it."""
+        return await self._curator.switch(rebuild)
+
+    async def erase(self, scope: Scope, *, scrub: bool = True) -> Erased:
+        """Remove a resource, or the scope's thread, with everything derived from it, for good.
+
+        Files that held it are rewritten, which takes a while and holds up others, and every byte of them
+        is searched for remains. Without `scrub` removed bytes stay until they are overwritten.
+        """
+        erased = await self._curator.erase(scope, scrub)
+        self._shown.forget(scope)
+        return erased
 
     async def usage(self, scope: Scope, day: date | None = None) -> list[DayUsage]:
         """What models were asked on behalf of a scope on a day (default: today, UTC), by task."""

@@ -33,6 +33,11 @@ from casenotes.types import (
 )
 
 if TYPE_CHECKING:
+    from casenotes.curate.audit import Audit
+    from casenotes.curate.erase import Erased
+    from casenotes.curate.explain import Explanation
+    from casenotes.curate.forget import Forgotten
+    from casenotes.curate.rebuild import Estimate, Rebuild
     from casenotes.models.embed import Embedder
     from casenotes.recall.index import IndexSize
     from casenotes.recall.reembed import Progress, Reembedded
@@ -113,10 +118,16 @@ class Memory:
         return self._run(self._memory.embed(scope, messages))
 
     def recall(
-        self, scope: Scope, query: str, top_k: int | None = None, *, as_of: datetime | None = None
+        self,
+        scope: Scope,
+        query: str,
+        top_k: int | None = None,
+        *,
+        as_of: datetime | None = None,
+        quarantined: bool = False,
     ) -> list[Hit]:
         """See `casenotes.Memory.recall`."""
-        return self._run(self._memory.recall(scope, query, top_k, as_of=as_of))
+        return self._run(self._memory.recall(scope, query, top_k, as_of=as_of, quarantined=quarantined))
 
     def history(
         self,
@@ -158,6 +169,60 @@ class Memory:
     def entries(self, scope: Scope, ids: Sequence[str]) -> dict[str, Entry]:
         """See `casenotes.Memory.entries`."""
         return self._run(self._memory.entries(scope, ids))
+
+    def remember(self, scope: Scope, text: str, *, turn: Turn | None = None) -> Entry:
+        """See `casenotes.Memory.remember`."""
+        return self._run(self._memory.remember(scope, text, turn=turn))
+
+    def forget(
+        self,
+        scope: Scope,
+        *,
+        entry_id: str | None = None,
+        thread_id: str | None = None,
+        message_id: str | None = None,
+        query: str | None = None,
+        dry_run: bool = False,
+    ) -> Forgotten:
+        """See `casenotes.Memory.forget`."""
+        given = {"entry_id": entry_id, "thread_id": thread_id, "message_id": message_id, "query": query}
+        return self._run(self._memory.forget(scope, **given, dry_run=dry_run))
+
+    def explain(self, entry_id: str, *, scope: Scope | None = None) -> Explanation:
+        """See `casenotes.Memory.explain`."""
+        return self._run(self._memory.explain(entry_id, scope=scope))
+
+    def undo(self, scope: Scope, revision_id: str) -> list[str]:
+        """See `casenotes.Memory.undo`."""
+        return self._run(self._memory.undo(scope, revision_id))
+
+    def quarantine(self, scope: Scope) -> list[Entry]:
+        """See `casenotes.Memory.quarantine`."""
+        return self._run(self._memory.quarantine(scope))
+
+    def release(self, scope: Scope, entry_id: str) -> str:
+        """See `casenotes.Memory.release`."""
+        return self._run(self._memory.release(scope, entry_id))
+
+    def audit(self, scope: Scope | None = None, *, fix: bool = False) -> Audit:
+        """See `casenotes.Memory.audit`."""
+        return self._run(self._memory.audit(scope, fix=fix))
+
+    def estimate_rebuild(self, scope: Scope) -> Estimate:
+        """See `casenotes.Memory.estimate_rebuild`."""
+        return self._run(self._memory.estimate_rebuild(scope))
+
+    def rebuild(self, scope: Scope, *, progress: Progress | None = None) -> Rebuild:
+        """See `casenotes.Memory.rebuild`; progress is told in the thread of the private loop."""
+        return self._run(self._memory.rebuild(scope, progress=progress))
+
+    def switch_to(self, rebuild: Rebuild) -> str:
+        """See `casenotes.Memory.switch_to`."""
+        return self._run(self._memory.switch_to(rebuild))
+
+    def erase(self, scope: Scope, *, scrub: bool = True) -> Erased:
+        """See `casenotes.Memory.erase`."""
+        return self._run(self._memory.erase(scope, scrub=scrub))
 
     def usage(self, scope: Scope, day: date | None = None) -> list[DayUsage]:
         """See `casenotes.Memory.usage`."""

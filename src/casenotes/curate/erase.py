@@ -1,0 +1,58 @@
+"""Erase a resource or a thread with all that was derived from it, and prove that nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from casenotes.curate.desk import Desk
+from casenotes.curate.residue import Residue, pieces_of, scan
+from casenotes.errors import InvalidScope
+from casenotes.stores.revisions import Erasure
+from casenotes.types import Scope
+
+UNSEEN = "the store's files cannot be read from here; run the command on the database server"
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was removed, in rows by table, and what a scan of the store's files found afterwards.
+
+    `not_done` says what could not be rewritten; where `scrubbed` is false, removed bytes may still lie in
+    the files until they are overwritten.
+    """
+
+    scope: Scope
+    rows: Mapping[str, int]
+    scrubbed: bool
+    not_done: str
+    residue: Residue
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether every byte was looked at and nothing is left."""
+        return self.residue.is_clean
+
+
+async def erase(desk: Desk, scope: Scope, *, scrub: bool) -> Erased:
+    """Remove the rows, rewrite the files that held them, and look for remains."""
+    if scope.resource_id is None and scope.thread_id is None:
+        raise InvalidScope(f"{scope!r} names neither a resource nor a thread; say what to erase")
+    erasure = desk.store.erasure
+    pieces = pieces_of(await erasure.traces(scope)) if scrub else set()
+    rows = await erasure.erase(scope)
+    desk.searcher.forget(scope)
+    if not scrub:
+        return Erased(scope, rows, False, "", Residue(0, 0, 0, skipped="not looked for"))
+    not_done = await erasure.scrub()
+    return Erased(scope, rows, True, not_done, await _residue(erasure, pieces))
+
+
+async def _residue(erasure: Erasure, pieces: set[bytes]) -> Residue:
+    files = await erasure.files()
+    if not files:
+        return Residue(0, 0, len(pieces), skipped=UNSEEN)
+    size, found = await asyncio.to_thread(scan, files, pieces)
+    left = found - await erasure.still_there(sorted(found)) if found else set()
+    return Residue(len(files), size, len(pieces), tuple(sorted(left)))

@@ -1,0 +1,213 @@
+"""Erased data is gone from every byte of every file of the store, and nothing brings it back."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+from conversation import JONAS, MIRA, entry, opened, proposes, turn
+
+from casenotes import Memory, Message, Scope, ToolCall, ToolResult
+from casenotes.curate.residue import pieces_of, scan
+from casenotes.errors import InvalidScope
+from casenotes.testing import ScriptedModel
+
+CANARIES = 200
+CANARY = re.compile(rb"canary-[0-9a-f]{24}")
+
+
+def canary() -> str:
+    return f"canary-{secrets.token_hex(12)}"
+
+
+class Aviary:
+    """Canaries planted in every place that a user's data can reach."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.resource = self.new()
+        self.scope = Scope("support", self.resource, self.new())
+
+    def new(self) -> str:
+        self.names.append(canary())
+        return self.names[-1]
+
+    def text(self) -> str:
+        return f"The cupboard {self.new()} was opened with tool {self.new()} on Monday."
+
+    async def fill(self, memory: Memory) -> None:
+        """Messages, parts, metadata, titles, entries, receipts, errors, revisions and vectors."""
+        for number in range(8):
+            await self._turn(memory, replace(self.scope, thread_id=self.new()), number)
+        await memory.update_thread(
+            replace(self.scope, thread_id=(await memory.threads(self.scope))[0].thread_id),
+            title=self.new(),
+            metadata={self.new(): self.new()},
+        )
+        kept = await memory.remember(self.scope, self.text())
+        await memory.forget(self.scope, entry_id=(await memory.remember(self.scope, self.text())).id)
+        await memory.recall(self.scope, kept.content)
+        while len(self.names) < CANARIES:
+            await memory.append(self.scope, self.text())
+        await memory.flush()
+
+    async def _turn(self, memory: Memory, scope: Scope, number: int) -> None:
+        said = Message("user", self.text(), id=self.new(), metadata={"from": self.new()})
+        begun = await memory.begin(scope, said)
+        call = Message("assistant", "", parts=(ToolCall("c1", "probe", {"host": self.new()}),))
+        result = Message("tool", "", parts=(ToolResult("c1", self.text()),))
+        await memory.step(begun, [call, result])
+        await memory.complete(begun, self.text(), sync=True, outcome="success" if number else "failure")
+
+
+def learner() -> ScriptedModel:
+    """Stores what the user says, and proposes something that is refused; once it fails with the words in it."""
+    state = {"calls": 0}
+
+    def answer(request: object) -> object:
+        state["calls"] += 1
+        prompt = request.prompt  # type: ignore[attr-defined]
+        if request.task != "extract":  # type: ignore[attr-defined]
+            return {}
+        said = prompt.rpartition('{"role": "user", "text": "')[2].partition('"')[0]
+        if state["calls"] == 2:
+            raise ValueError(f"cannot digest {said}")
+        return {"entries": [entry(said, said), entry(f"Nobody said so: {said}", "never said by anybody")]}
+
+    return ScriptedModel(answer)
+
+
+def files_of(url: str) -> list[Path]:
+    if url.startswith("sqlite"):
+        path = Path(url.removeprefix("sqlite:///"))
+        return [file for file in path.parent.iterdir() if file.name.startswith(path.name)]
+    with psycopg.connect(url, autocommit=True) as connection:
+        folder = connection.execute("SHOW data_directory").fetchone()[0]
+    return [file for file in Path(folder).rglob("*") if file.is_file()]
+
+
+def left_in(url: str, names: list[str]) -> dict[str, list[str]]:
+    """Canaries that stand in any file, found the plain way."""
+    found: dict[str, list[str]] = {}
+    for file in files_of(url):
+        try:
+            data = file.read_bytes()
+        except FileNotFoundError:
+            continue
+        for name in {match.decode() for match in CANARY.findall(data)} & set(names):
+            found.setdefault(name, []).append(file.name)
+    return found
+
+
+@pytest.fixture
+def aviary() -> Aviary:
+    return Aviary()
+
+
+class TestNothingIsLeft:
+    async def test_no_byte_of_a_resource(self, store_url: str, aviary: Aviary) -> None:
+        other = Aviary()
+        async with opened(store_url, learner()) as memory:
+            await aviary.fill(memory)
+            await turn(memory, other.scope, other.text())
+            before = left_in(store_url, aviary.names)
+            assert len(before) >= CANARIES - 5, "the log's own page headers may cut through a few"
+            erased = await memory.erase(Scope("support", aviary.resource))
+            assert erased.rows["messages"] > 30
+            assert erased.rows["entries"] > 5
+            assert (erased.not_done, erased.residue.left, erased.is_proven) == ("", (), True)
+            assert erased.residue.pieces >= CANARIES
+            assert erased.residue.bytes_read > 10_000
+            assert left_in(store_url, aviary.names) == {}
+            assert await memory.recall(aviary.scope, "cupboard tool") == []
+            assert len(left_in(store_url, other.names)) == 4, "the other user's data is there"
+            await memory.flush()
+        assert left_in(store_url, aviary.names) == {}
+
+    async def test_no_byte_of_a_thread(self, store_url: str, aviary: Aviary) -> None:
+        kept = f"The cellar {canary()} was painted."
+        async with opened(store_url, learner()) as memory:
+            await turn(memory, replace(aviary.scope, thread_id="kept"), kept)
+            await turn(memory, aviary.scope, aviary.text(), aviary.text())
+            erased = await memory.erase(aviary.scope)
+            assert erased.is_proven
+            assert left_in(store_url, aviary.names[1:]) == {}, "all but the resource's own id"
+            hits = await memory.recall(aviary.scope, "the cellar was painted")
+            assert {hit.content for hit in hits} == {kept}
+            assert (await memory.audit()).failed == ()
+
+    async def test_a_user_who_comes_back_is_found_again_in_every_process(self, store_url: str) -> None:
+        async with opened(store_url) as one, opened(store_url) as two:
+            for memory in (one, two):
+                await memory.append(MIRA, "The boiler of house 7 leaks.")
+                assert len(await memory.recall(MIRA, "boiler of house 7")) > 0
+            await one.erase(MIRA.owner, scrub=False)
+            assert await two.recall(MIRA, "boiler of house 7") == []
+            await two.append(MIRA, "The stairs of house 9 creak.")
+            for memory in (one, two):
+                found = [hit.content for hit in await memory.recall(MIRA, "stairs and boiler of house 9")]
+                assert found == ["The stairs of house 9 creak."]
+
+    async def test_the_scan_finds_what_a_plain_delete_leaves(self, sqlite_url: str) -> None:
+        """The control: without secure deletion the very same scan sees the remains."""
+        async with opened(sqlite_url) as memory:
+            text = f"The secret garden {canary()} lies behind the wall of the old house."
+            await memory.append(MIRA, text)
+        path = Path(sqlite_url.removeprefix("sqlite:///"))
+        assert scan([path], pieces_of([text.encode()]))[1]
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA secure_delete = OFF")
+        connection.execute("DELETE FROM messages")
+        connection.commit()
+        connection.close()
+        assert scan([path], pieces_of([text.encode()]))[1], "the words are still in a free part of the file"
+        async with opened(sqlite_url) as memory:
+            await memory.erase(MIRA.owner)
+        assert not scan([path], pieces_of([text.encode()]))[1]
+
+    async def test_words_that_others_said_too_are_no_remains(self, store_url: str) -> None:
+        common = "We wish you a pleasant journey and hope to see you again soon."
+        async with opened(store_url) as memory:
+            await memory.append(MIRA, common)
+            await memory.append(JONAS, common)
+            erased = await memory.erase(MIRA.owner)
+            assert erased.is_proven
+
+    async def test_nothing_to_erase_is_said_in_numbers_and_no_scope_is_an_error(self, store_url: str) -> None:
+        async with opened(store_url) as memory:
+            erased = await memory.erase(Scope("support", "nobody"))
+            assert set(erased.rows.values()) == {0}
+            with pytest.raises(InvalidScope, match="say what to erase"):
+                await memory.erase(Scope("support"))
+
+    async def test_without_scrubbing_the_result_claims_no_proof(self, sqlite_url: str) -> None:
+        async with opened(sqlite_url, proposes()) as memory:
+            await memory.append(MIRA, "The boiler of house 7 leaks.")
+            erased = await memory.erase(MIRA.owner, scrub=False)
+            assert (erased.scrubbed, erased.is_proven, erased.residue.skipped) == (
+                False,
+                False,
+                "not looked for",
+            )
+
+
+class TestScan:
+    def test_a_remnant_across_two_parts_of_a_file_is_found(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("casenotes.curate.residue.CHUNK", 64)
+        needle = bytes(range(1, 33))
+        for place in range(0, 130, 7):
+            file = tmp_path / f"{place}.bin"
+            file.write_bytes(b"x" * place + needle + b"y" * 50)
+            assert scan([file], {needle}) == (place + 82, {needle})
+
+    def test_short_and_empty_texts_and_missing_files(self, tmp_path: Path) -> None:
+        assert pieces_of([b"", b"short", b"\x00" * 99]) == set()
+        assert pieces_of([b"twelve bytes"]) == {b"twelve bytes"}
+        assert scan([tmp_path / "missing"], {b"twelve bytes"}) == (0, set())

@@ -16,6 +16,7 @@ from casenotes.types import Role
 _UNSEEN = re.compile(f"[{UNSEEN}\ud800-\udfff]+")
 _BLANKS = re.compile(f"[{BLANK}]+")
 _LESS_THAN = re.compile(f"[{LESS_THAN}]")
+_QUOTE = re.compile(r'(?<!\\)(\\*+)(["\uff02]|\Z)')
 _PERIODS = ((365, "year"), (30, "month"), (7, "week"), (1, "day"))
 
 
@@ -43,12 +44,17 @@ def entry_line(content: str, age: str, unverified: bool, contradicted: bool = Fa
 def message_line(role: Role, text: str, age: str, max_characters: int) -> str:
     """What somebody said, word for word, with their role and its age; cut with … if it is long.
 
-    Quotation marks within are escaped: what was said cannot end the quote and go on as somebody else.
+    Quotation marks within are escaped, and backslashes where they would escape the escape or the end: what
+    was said cannot end the quote and go on as somebody else.
     """
-    said = inert(text).replace('"', '\\"')
+    said = _QUOTE.sub(_escaped, inert(text))
     if len(said) > max_characters:
         said = said[: max(0, max_characters - 1)].rstrip() + "…"
     return f'{role} said: "{said}" ({age})'
+
+
+def _escaped(quote: re.Match[str]) -> str:
+    return quote[1] * 2 + ('\\"' if quote[2] else "")
 
 
 def memory_block(lines: Sequence[str], description: str, guidance: str) -> str:

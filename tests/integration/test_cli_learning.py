@@ -39,7 +39,15 @@ async def queued_turns(url: str) -> None:
 async def test_a_worker_learns_and_the_ledger_tells(sqlite_url: str, server: ModelServer) -> None:
     await queued_turns(sqlite_url)
     counts = json.loads(await run("worker", "--db", sqlite_url, "--model", server.name, "--once", "--json"))
-    assert counts == {"turns": 2, "stored": 2, "corroborated": 0, "rejected": 2, "failed": 0}
+    assert counts == {
+        "turns": 2,
+        "stored": 2,
+        "corroborated": 0,
+        "quarantined": 0,
+        "superseded": 0,
+        "rejected": 2,
+        "failed": 0,
+    }
     assert len(server.requests) == 2
     rows = json.loads(await run("ledger", "--db", sqlite_url, "--agent", "support", "--json"))["receipts"]
     assert {(row["resource"], row["status"], row["reason"]) for row in rows} == {

@@ -11,7 +11,19 @@ from typing import Annotated
 import typer
 
 from casenotes import __version__
-from casenotes.cli import demo, eval_learning, evaluate, health, learning, search, transfer, vectors
+from casenotes.cli import (
+    curate,
+    demo,
+    eval_learning,
+    evaluate,
+    explain,
+    health,
+    learning,
+    search,
+    transfer,
+    upkeep,
+    vectors,
+)
 from casenotes.cli.output import console, errors, print_json, safe
 from casenotes.errors import CasenotesError, UsageError
 
@@ -29,7 +41,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for group in (demo, transfer, search, learning, vectors, health):
+for group in (demo, transfer, search, learning, curate, explain, upkeep, vectors, health):
     group.register(app)
 eval_learning.register(evaluate.app)
 app.add_typer(evaluate.app, name="eval")

@@ -20,14 +20,14 @@ from casenotes.cli.options import Json
 from casenotes.cli.output import print_json
 from casenotes.clock import FrozenClock
 from casenotes.config import Settings
+from casenotes.curate.explain import Explanation
 from casenotes.errors import StoreError
 from casenotes.memory import Memory
 from casenotes.samples.recorded import RecordedModel, SampleTurn, SampleTurns, sample_turns
 from casenotes.stores.base import Finding
-from casenotes.stores.learning import ReceiptRow
 from casenotes.transfer.importing import ImportSummary, import_file
 from casenotes.transfer.lines import ReadOptions
-from casenotes.types import Entry, Evidence, Hit, Message, Receipt, Scope
+from casenotes.types import Hit, Receipt, Scope
 
 AGENT = "harbour-support"
 USER, OTHER_USER = "mira", "jonas"
@@ -72,23 +72,6 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class QuotedMessage:
-    """A piece of evidence, and the message that it stands in."""
-
-    evidence: Evidence
-    message: Message
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """An entry, the words that it rests on, and its receipts, oldest first."""
-
-    entry: Entry
-    quotes: Sequence[QuotedMessage]
-    receipts: Sequence[ReceiptRow]
-
-
-@dataclass(frozen=True, slots=True)
 class Demo:
     """All that is shown."""
 
@@ -98,7 +81,7 @@ class Demo:
     turns: Sequence[LearnedTurn]
     next_turn: NextTurn
     answers: Sequence[Answer]
-    explained: Explained
+    explained: Explanation
     checks: Sequence[Finding]
     seconds: float
 
@@ -179,15 +162,6 @@ async def _answer(memory: Memory, resource: str, query: str) -> Answer:
     return Answer(resource, query, await memory.recall(Scope(AGENT, resource), query, top_k=3))
 
 
-async def _explain(memory: Memory, receipt: Receipt) -> Explained:
+async def _explain(memory: Memory, receipt: Receipt) -> Explanation:
     """The first entry that was stored, with everything it rests on."""
-    entry_id = next(str(candidate.entry_id) for candidate in receipt if candidate.status == "stored")
-    owner = Scope(AGENT, USER)
-    entry = (await memory.entries(owner, [entry_id]))[entry_id]
-    messages: dict[str | None, Message] = {}
-    for thread in await memory.threads(owner):
-        history = await memory.history(Scope(AGENT, USER, thread.thread_id), limit=100)
-        messages |= {message.id: message for message in history}
-    rows = [row for row in await memory.ledger(owner) if row.receipt.entry_id == entry_id]
-    quotes = [QuotedMessage(evidence, messages[evidence.message_id]) for evidence in entry.evidence]
-    return Explained(entry, quotes, rows[::-1])
+    return await memory.explain(next(str(c.entry_id) for c in receipt if c.status == "stored"))

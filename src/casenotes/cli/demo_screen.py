@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.padding import Padding
 from rich.text import Text
 
-from casenotes.cli.demo import OTHER_USER, USER, Answer, Demo, Explained, LearnedTurn, NextTurn, QuotedMessage
+from casenotes.cli.demo import OTHER_USER, USER, Answer, Demo, LearnedTurn, NextTurn
+from casenotes.cli.explain import print_explanation
 from casenotes.cli.health import print_findings
 from casenotes.cli.learning import print_receipt
 from casenotes.cli.output import console, heading, safe
@@ -27,7 +28,7 @@ def print_demo(demo: Demo) -> None:
     for number, answer in enumerate(demo.answers, 4):
         _print_answer(number, answer)
     heading(f"{len(demo.answers) + 4}. One entry explained")
-    _print_explained(demo.explained)
+    print_explanation(demo.explained)
     heading(f"{len(demo.answers) + 5}. Health of the store")
     print_findings(demo.checks)
     _print_end(demo)
@@ -67,36 +68,6 @@ def _print_answer(number: int, answer: Answer) -> None:
     print_hits(answer.hits)
     if answer.resource == OTHER_USER and not answer.hits:
         _say(f"{OTHER_USER} asked what {USER} asked and saw nothing of hers.")
-
-
-def _print_explained(explained: Explained) -> None:
-    entry = explained.entry
-    console.print(Text(safe(entry.content), style="bold"))
-    _say(
-        f"source {entry.source}, {'evidence checked' if entry.verified else 'unverified'}, "
-        f"learned {entry.created_at:%Y-%m-%d}, last seen {entry.last_seen_at:%Y-%m-%d}"
-    )
-    for quote in explained.quotes:
-        _print_quote(quote)
-    console.print()
-    for row in explained.receipts:
-        reason = f" ({row.receipt.reason})" if row.receipt.reason else ""
-        _say(f"receipt {row.at:%Y-%m-%d}, thread {row.scope.thread_id}: {row.receipt.status}{reason}")
-
-
-def _print_quote(quoted: QuotedMessage) -> None:
-    """The message with the quote marked, so that anybody can see that it is there."""
-    message, evidence = quoted.message, quoted.evidence
-    where = f"characters {evidence.start} to {evidence.end}"
-    when = f"{message.created_at:%Y-%m-%d %H:%M}" if message.created_at else ""
-    console.print(f"\n{message.role}  {when}  thread {message.thread_id}, {where}", markup=False)
-    _indented(
-        Text.assemble(
-            (safe(message.text[: evidence.start]), "dim"),
-            (f"»{safe(message.text[evidence.start : evidence.end])}«", "green"),
-            (safe(message.text[evidence.end :]), "dim"),
-        )
-    )
 
 
 def _print_end(demo: Demo) -> None:

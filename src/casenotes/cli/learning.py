@@ -23,7 +23,15 @@ from casenotes.stores.learning import ReceiptRow
 from casenotes.types import CandidateReceipt, Scope
 
 STATUSES = ("stored", "corroborated", "superseded", "quarantined", "rejected")
-STYLE = {"stored": "green", "corroborated": "cyan", "rejected": "yellow", "quarantined": "red"}
+STYLE = {
+    "stored": "green",
+    "corroborated": "cyan",
+    "superseded": "magenta",
+    "rejected": "yellow",
+    "quarantined": "red",
+}
+SELDOM = ("quarantined", "superseded")
+COUNTED = ("stored", "corroborated", "quarantined", "superseded", "rejected")
 EXCERPT_CHARACTERS = 300
 REASONS = {
     "source_invalid": "there is no such source label",
@@ -36,6 +44,20 @@ REASONS = {
     "unsupported": "named by nobody in the conversation",
     "same_turn": "says what an earlier candidate of the turn says; its quote counts there",
     "known": "an entry says so already and has this quote now too",
+    "order_to_agent": "reads like an order to an agent",
+    "tool_call": "reads like a call of a tool",
+    "data_sink": "reads like an order to send data somewhere",
+    "delayed_trigger": "reads like an order for later",
+    "corrected": "no longer holds, because",
+    "merged": "made of several entries",
+    "dropped": "taken out by the reflector",
+    "evidence_not_later": "not said after the entry that it shall correct",
+    "evidence_is_a_question": "asks and does not state",
+    "correction_is_older": "is older than the entry that it shall correct",
+    "unknown_entry": "there is no such entry among those that were shown, or it was dealt with already",
+    "merge_loses": "loses a value or a negation of its sources",
+    "remembered": "the user asked to keep it",
+    "drops_too_much": "no answer may take out more than half of what was shown",
 }
 """In words, where the code alone does not say it; other reasons have a detail that does."""
 
@@ -189,13 +211,14 @@ class _Tally:
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
-        self.counts: Counter[str] = Counter(turns=0, stored=0, corroborated=0, rejected=0, failed=0)
+        self.counts: Counter[str] = Counter(dict.fromkeys(("turns", *COUNTED, "failed"), 0))
 
     def __call__(self, event: Event) -> None:
         if event.name == "learning.finished":
-            found = {name: event.data[name] for name in ("stored", "corroborated", "rejected")}
+            found = {name: event.data[name] for name in COUNTED}
             self.counts.update(found, turns=1)
-            self._say(event, ", ".join(f"{name} {count}" for name, count in found.items()))
+            told = [f"{name} {n}" for name, n in found.items() if n or name not in SELDOM]
+            self._say(event, ", ".join(told))
         elif event.name == "learning.failed":
             self.counts["failed"] += 1
             self._say(event, f"failed: {event.data['error']}")

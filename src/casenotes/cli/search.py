@@ -37,8 +37,11 @@ def recall_command(
     agent: Agent = DEFAULT_AGENT,
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many hits.")] = 5,
     as_of: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Leave out what came after this time.")
+        str | None, typer.Option(metavar="TIME", help="What was known and held at this time.")
     ] = None,
+    quarantined: Annotated[
+        bool, typer.Option("--quarantined", help="Also what is set apart because it reads like an instruction.")
+    ] = False,
     full: Annotated[bool, typer.Option("--full", help="Show whole messages.")] = False,
     db: Db = None,
     json: Json = False,
@@ -49,7 +52,7 @@ def recall_command(
     vector (similar meaning), fused (both), recency, and final, which decides the order.
     """
     scope = Scope(agent, resource)
-    hits, is_empty = asyncio.run(_recall(query, scope, top_k, parse_time(as_of), db))
+    hits, is_empty = asyncio.run(_recall(query, scope, top_k, parse_time(as_of), quarantined, db))
     if json:
         print_json({"query": query, "hits": hits})
     elif is_empty:
@@ -63,11 +66,11 @@ def recall_command(
 
 
 async def _recall(
-    query: str, scope: Scope, top_k: int, as_of: datetime | None, db: str | None
+    query: str, scope: Scope, top_k: int, as_of: datetime | None, quarantined: bool, db: str | None
 ) -> tuple[list[Hit], bool]:
     """The hits, and whether the scope holds nothing at all."""
     async with open_memory(db) as memory:
-        hits = await memory.recall(scope, query, top_k, as_of=as_of)
+        hits = await memory.recall(scope, query, top_k, as_of=as_of, quarantined=quarantined)
         return hits, not hits and not await memory.threads(scope)
 
 
@@ -81,6 +84,8 @@ def print_hits(hits: Sequence[Hit], full: bool = False) -> None:
             (f"{hit.role or hit.kind}", "bold"),
             f"  {hit.created_at:%Y-%m-%d %H:%M}  thread ",
             (excerpt(hit.thread_id or "-", 40), "cyan"),
+            (f"  {state}" if (state := _state(hit)) else "", "yellow"),
+            (f"  {hit.id}" if hit.kind == "entry" else "", "dim"),
         )
         console.print(title)
         body = Text(excerpt(hit.content, 1_000_000 if full else EXCERPT_CHARACTERS))
@@ -88,6 +93,16 @@ def print_hits(hits: Sequence[Hit], full: bool = False) -> None:
         for quote in hit.evidence:
             console.print(Padding(Text(f"“{excerpt(quote.quote, EXCERPT_CHARACTERS)}”"), (0, 0, 0, 3)))
         console.print(Padding(Text(score_line(hit), style="dim"), (0, 0, 0, 3)))
+
+
+def _state(hit: Hit) -> str:
+    """What a reader must know of an entry besides its text."""
+    words = [
+        "" if hit.verified else "unverified",
+        "" if hit.status == "active" else hit.status,
+        "another entry says otherwise" if hit.conflicts else "",
+    ]
+    return ", ".join(filter(None, words))
 
 
 def score_line(hit: Hit) -> str:

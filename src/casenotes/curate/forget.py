@@ -6,10 +6,11 @@ Forgetting can be undone. To remove data for good, erase it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from casenotes.curate.desk import PAGE, Desk
 from casenotes.errors import StoreError, UsageError
+from casenotes.masking import mask
 from casenotes.stores.revisions import GONE, ItemChange
 from casenotes.types import Entry, Message, Scope
 
@@ -19,7 +20,7 @@ MAX_ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What is forgotten, or would be in a dry run; `revision_id` undoes it."""
+    """What is forgotten, or would be in a dry run, with secrets masked; `revision_id` undoes it."""
 
     entries: tuple[Entry, ...]
     messages: tuple[Message, ...]
@@ -53,11 +54,15 @@ async def forget(desk: Desk, scope: Scope, selection: Selection, *, dry_run: boo
     for _ in range(MAX_ROUNDS):
         entries, messages = await _selected(desk, scope, selection)
         if dry_run or not (entries or messages):
-            return Forgotten(tuple(entries), tuple(messages), dry_run)
+            return Forgotten(tuple(entries), _shown(messages), dry_run)
         revision = desk.revision("user", [*map(_forget_entry, entries), *map(_hide_message, messages)])
         if await desk.store.revisions.revise(scope, revision):
-            return Forgotten(tuple(entries), tuple(messages), dry_run, revision.id)
+            return Forgotten(tuple(entries), _shown(messages), dry_run, revision.id)
     raise StoreError("entries change faster than they can be forgotten; try again later")
+
+
+def _shown(messages: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple(replace(message, text=mask(message.text), parts=()) for message in messages)
 
 
 def _forget_entry(entry: Entry) -> ItemChange:

@@ -57,9 +57,8 @@ class TestSingleMemories:
         assert "1 entries and 1 messages" in told.stdout
         assert "--yes" in told.stderr
         assert values(cli("recall", "spare key", "--resource", "mira", "--json"))["hits"]
-        dry = values(
-            cli("forget", "--query", "spare key", "--resource", "mira", "--dry-run", "--yes", "--json")
-        )
+        query = ("--query", "spare key", "--resource", "mira", "--json")
+        dry = values(cli("forget", *query, "--dry-run", "--yes"))
         assert (dry["dry_run"], dry["revision_id"], len(dry["messages"])) == (True, None, 1)
         done = values(cli("forget", *query, "--yes"))
         assert values(cli("recall", "spare key", "--resource", "mira", "--json"))["hits"] == []

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
 
 import psycopg
 
@@ -24,18 +23,10 @@ TABLES = (
 )
 
 
-class ErasureAccess(Access, Protocol):
-    """Also connections outside any transaction."""
-
-    def connection(self) -> Any:
-        """A connection of the pool."""
-        ...
-
-
 class PostgresErasure:
     """See Erasure."""
 
-    def __init__(self, access: ErasureAccess) -> None:
+    def __init__(self, access: Access) -> None:
         self._access = access
 
     async def erase(self, scope: Scope) -> Mapping[str, int]:

@@ -40,6 +40,10 @@ from casenotes.types import CandidateReceipt, Entry, Scope
 class Access(Protocol):
     """How statements of one scope, or of the whole store, are run."""
 
+    def connection(self) -> Any:
+        """A connection outside any transaction."""
+        ...
+
     def transaction(self, scope: Scope) -> Any:
         """A transaction bound to a scope."""
         ...

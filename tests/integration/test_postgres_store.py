@@ -61,6 +61,7 @@ async def test_row_level_security_hides_other_scopes_from_the_application_role(
             assert [row.receipt.status for row in await memory.ledger(ANN.owner)] == ["corroborated", "stored"]
             assert await memory.ledger(Scope("support", "eve")) == []
             await memory.append(ANN, "ann's own words")
+            await memory.remember(ANN, "Ann keeps a parrot named Coco.")
             assert [hit.content for hit in await memory.recall(ANN, "words")] == ["ann's own words"]
             assert [hit.content for hit in await memory.recall(BOB, "secret")] == ["bob's secret"]
             assert await memory.recall(Scope("support", "eve"), "secret") == []
@@ -71,7 +72,7 @@ async def test_row_level_security_hides_other_scopes_from_the_application_role(
             assert stranger.execute(count).fetchone() == (0,)
             stranger.execute("SELECT set_config('casenotes.agent_id', 'support', true)")
             stranger.execute("SELECT set_config('casenotes.resource_id', 'ann', true)")
-            assert stranger.execute(count).fetchone() == (5,)
+            assert stranger.execute(count).fetchone() == (6,)
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 stranger.execute("INSERT INTO casenotes.scopes VALUES ('support', 'bob2')")
         with psycopg.connect(app_url) as stranger:
@@ -85,6 +86,12 @@ async def test_row_level_security_hides_other_scopes_from_the_application_role(
             assert [name for name, count in counts.items() if stranger.execute(count).fetchone() == (0,)] == []
             others = "SELECT count(*) FROM casenotes.{} WHERE resource_id <> 'ann'"
             assert {stranger.execute(others.format(name)).fetchone() for name in tables} == {(0,)}
+        async with Memory.open(app_url) as memory:
+            erased = await memory.erase(ANN.owner)
+            assert (erased.rows["messages"], erased.rows["scopes"], erased.is_proven) == (6, 1, False)
+            assert "the tables" in erased.not_done
+            assert "database server" in erased.residue.skipped
+            assert await memory.recall(ANN, "parrot") == []
     finally:
         with psycopg.connect(postgres_url, autocommit=True) as owner:
             owner.execute("DROP OWNED BY casenotes_app")

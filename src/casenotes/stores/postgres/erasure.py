@@ -7,7 +7,7 @@ a new log segment leaves nothing; some of it only a superuser may do, and backup
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import psycopg
@@ -66,13 +66,8 @@ class PostgresErasure:
 
     async def scrub(self) -> str:
         """See Erasure.scrub."""
-        problems = []
         async with self._access.connection() as connection:
-            for what, clean in CLEANING.items():
-                try:
-                    await clean(connection)
-                except psycopg.errors.InsufficientPrivilege:
-                    problems.append(what)
+            problems = [what for what, clean in CLEANING.items() if not await _is_done(clean, connection)]
         if not problems:
             return ""
         return f"this role may not clean {' and '.join(problems)}; let an administrator repeat the command"
@@ -84,6 +79,24 @@ class PostgresErasure:
             return []
         paths = [Path(folder, name) for folder, _folders, names in os.walk(directory) for name in names]
         return [path for path in paths if path.is_file()]
+
+
+async def _is_done(clean: Callable[[Connection], Awaitable[None]], connection: Connection) -> bool:
+    """Whether a role may do it: the server refuses, or warns and passes over what it should have rewritten."""
+    warnings: list[str] = []
+
+    def note(notice: psycopg.errors.Diagnostic) -> None:
+        if notice.severity_nonlocalized == "WARNING":
+            warnings.append(str(notice.message_primary))
+
+    connection.add_notice_handler(note)
+    try:
+        await clean(connection)
+    except psycopg.errors.InsufficientPrivilege:
+        return False
+    finally:
+        connection.remove_notice_handler(note)
+    return not warnings
 
 
 async def _rewrite_tables(connection: Connection) -> None:

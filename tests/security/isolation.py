@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from itertools import product
+from itertools import product, repeat
 from typing import Any, NamedTuple
 
 from conversation import transcript
@@ -28,12 +28,12 @@ from casenotes.testing import FrozenClock
 from casenotes.types import ToolCall, ToolResult, Turn
 
 AGENTS = ("bot", "bot1", "bot1/u", "Bot", "bot%")
-RESOURCES = (None, "u", "u1", "u11", "u1/t", "U", "u%", "u_", "bot", "None")
+RESOURCES = ("u", "u1", None, "u11", "u1/t", "U", "u%", "u_", "bot", "None")
 THREADS = ("t", "t1", "t11", "u")
 WORDS = "clock disk queue webhook token cache index router printer invoice mirror garden".split()
 MARK = re.compile(r"mk(\d\d)x(\d+)k")
 WORKERS = 8
-MESSAGE_IDS = 60
+MESSAGE_IDS = 200
 """So many ids are given by callers, the same ones in every scope."""
 
 
@@ -70,6 +70,9 @@ class Place:
     def erased(self, thread: str | None) -> None:
         """Nothing of a thread, or of all, may be seen again."""
         self.turns.clear()  # what their callers hold already is no concern of the store
+        if thread is None:
+            self.entries.clear()
+            self.revisions.clear()
         for name in [thread] if thread else list(self.log):
             self.log.pop(name, None)
         self.serials = {s: t for s, t in self.serials.items() if thread and t != thread}
@@ -90,6 +93,7 @@ class Campaign:
         self.faults: list[str] = []
         self.looked_at = 0
         self.stale = 0
+        self.aimed = 0
         self._serial = 0
 
     async def run(self, operations: int) -> None:
@@ -103,12 +107,18 @@ class Campaign:
         chance = random.Random(f"{self.seed}/{worker}")
         names, weights = zip(*WEIGHTS.items(), strict=True)
         for _ in range(operations):
-            mine, other = chance.sample(self.places, 2)
+            mine, other = self._two(chance)
             (name,) = chance.choices(names, weights)
             first, second = sorted((mine, other), key=lambda place: place.number)
             async with first.lock, second.lock:
                 self.clock.advance(timedelta(seconds=20))
                 await self._perform(name, Dice(self, mine, other, chance))
+
+    def _two(self, chance: random.Random) -> Sequence[Place]:
+        """Two scopes; the first ones come more often, so that short runs meet full scopes too."""
+        drawn = (self.places[int(len(self.places) * chance.random() ** 2)] for _ in repeat(None))
+        mine = next(drawn)
+        return mine, next(place for place in drawn if place is not mine)
 
     async def _perform(self, name: str, dice: Dice) -> None:
         mine, other = dice.mine, dice.other
@@ -208,6 +218,7 @@ class Dice:
         return self.chance.choice(list(values)) if values else otherwise
 
     def foreign_entries(self) -> list[str]:
+        self.campaign.aimed += bool(self.other.entries)
         return self.chance.sample(list(self.other.entries), min(5, len(self.other.entries))) or ["none-such"]
 
     def note(self, result: Any) -> Any:
@@ -471,7 +482,9 @@ async def erase_thread(dice: Dice) -> object:
     thread = dice.thread()
     done = await dice.memory.erase(dice.mine.thread(thread), scrub=False)
     dice.mine.erased(thread)
-    return done
+    left = await dice.store.entries.get(dice.mine.owner, list(dice.mine.entries) or ["none-such"])
+    dice.mine.entries = dict.fromkeys(left)
+    return [done, left]
 
 
 async def erase_resource(dice: Dice) -> object:

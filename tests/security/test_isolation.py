@@ -43,6 +43,7 @@ async def campaign(url: str, operations: int) -> Campaign:
 def report(run: Campaign, seconds: float) -> None:
     total = sum(run.counts.values())
     print(f"\n{total} operations, {run.looked_at} marked texts, {len(run.faults)} faults, {seconds:.0f} s")
+    print(f"{run.aimed} operations were given ids of entries of another scope")
     print(f"{run.stale} marks of erased threads in receipts of others")
     for name, count in sorted(run.counts.items()):
         print(f"  {name:<18}{count:>8}")
@@ -56,7 +57,9 @@ async def test_no_operation_crosses_the_border_of_a_scope(request: pytest.Fixtur
     faults = "\n".join(run.faults[:MOST_SHOWN])
     assert faults == ""
     assert set(run.counts) == set(OPERATIONS)
-    assert run.looked_at > 2 * sum(run.counts.values())
+    total = sum(run.counts.values())
+    assert run.looked_at > total  # there was something to be seen
+    assert run.aimed > total / 50
 
 
 @pytest.mark.xfail(reason="receipts of the reflector repeat entries of other threads", strict=True)

@@ -469,6 +469,15 @@ async def put_vectors(dice: Dice) -> object:
     return saved
 
 
+async def changes(dice: Dice) -> object:
+    """What an index is made of, and what still waits for a vector."""
+    (space,) = await dice.store.spaces()
+    found = await dice.store.changes(dice.mine.owner, space.id, 0)
+    ids = {document.id for document in found.documents if document.kind == "message"}
+    dice.campaign.expect(ids <= set(dice.mine.message_ids()), "changes of foreign messages", dice.mine)
+    return [found.documents, await dice.store.unembedded(dice.mine.owner, space.id, 50)]
+
+
 async def threads(dice: Dice) -> object:
     """Titles and metadata of threads that other scopes name alike."""
     thread = dice.thread()
@@ -516,6 +525,7 @@ WEIGHTS: Mapping[str, int] = {
     "ledger": 8,
     "audit": 2,
     "put_vectors": 8,
+    "changes": 4,
     "threads": 6,
     "erase_thread": 2,
     "erase_resource": 1,

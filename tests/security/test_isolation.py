@@ -62,7 +62,6 @@ async def test_no_operation_crosses_the_border_of_a_scope(request: pytest.Fixtur
     assert run.aimed > total / 50
 
 
-@pytest.mark.xfail(reason="receipts of the reflector repeat entries of other threads", strict=True)
 async def test_an_erased_thread_leaves_no_words_in_receipts_of_another(store_url: str) -> None:
     red, blue = "The pump of hall 7 is red.", "The pump of hall 7 is blue now."
     said = {"red": entry(red, red), "blue": entry(blue, blue)}

@@ -48,7 +48,7 @@ REASONS = {
     "tool_call": "reads like a call of a tool",
     "data_sink": "reads like an order to send data somewhere",
     "delayed_trigger": "reads like an order for later",
-    "corrected": "no longer holds, because",
+    "corrected": "no longer holds; its place was taken by",
     "merged": "made of several entries",
     "dropped": "taken out by the reflector",
     "evidence_not_later": "not said after the entry that it shall correct",

@@ -25,6 +25,7 @@ from casenotes.models.parse import parse_object
 from casenotes.stores.revisions import ItemChange
 from casenotes.types import CandidateReceipt, Entry, Evidence, Message
 
+REFLECTOR = "reflector"
 MOST_PROPOSALS = 50
 MOST_DROPPED = 0.5
 """Of the entries shown at most this share is dropped in one go."""
@@ -187,13 +188,13 @@ def decide(proposal: Proposal, view: View, max_length: int) -> Decision:
 def _correct(correction: Correction, view: View, decision: Decision) -> None:
     old, new = view.entries.get(correction.old), view.entries.get(correction.new)
     if old is None or new is None or old is new or {old.id, new.id} & decision.settled:
-        _refuse(decision, "unknown_entry", f"{correction.old} -> {correction.new}", correction.quote)
+        _refuse(decision, "unknown_entry", (correction.old, correction.new), quote=correction.quote)
         return
     found = proof(correction.quote, old, new, view)
     if isinstance(found, str):
         note = ItemChange(old.id, "conflicting", successor=new.id, detail=found)
         decision.changes.append(note)
-        _refuse(decision, found, f"{old.content} / {new.content}", correction.quote)
+        _refuse(decision, found, (old.id, new.id), quote=correction.quote)
         return
     message, evidence = found
     until = max(_time(message), new.created_at)
@@ -203,7 +204,7 @@ def _correct(correction: Correction, view: View, decision: Decision) -> None:
         )
     )
     receipt = CandidateReceipt(
-        "superseded", old.content, old.source, "corrected", new.content, (correction.quote,), old.id
+        "superseded", old.content, old.source, "corrected", new.id, (correction.quote,), old.id
     )
     decision.receipts.append(receipt)
 
@@ -257,9 +258,10 @@ def _merge(merge: Merge, view: View, decision: Decision, max_length: int) -> Non
     content = collapse(mask(merge.content))
     known = [view.entries[entry_id] for entry_id in merge.ids if entry_id in view.entries]
     if len(known) < 2 or len(known) < len(merge.ids) or {e.id for e in known} & decision.settled:
-        _refuse(decision, "unknown_entry", ", ".join(merge.ids), content=content)
+        _refuse(decision, "unknown_entry", merge.ids)
     elif problem := merge_problem(content, known, max_length):
-        _refuse(decision, *problem, content=content)
+        reason, values = problem
+        _refuse(decision, reason, merge.ids, content, values)
     else:
         decision.merged.append(Merged(content, content_hash(content), known))
 
@@ -297,10 +299,10 @@ def _drop(ids: Sequence[str], view: View, decision: Decision) -> None:
     for entry_id in dict.fromkeys(ids):
         entry = view.entries.get(entry_id)
         if entry is None or entry_id in decision.settled:
-            _refuse(decision, "unknown_entry", entry_id)
+            _refuse(decision, "unknown_entry", (entry_id,))
         elif entry.origin == "remembered" or room <= 0:
             reason = "remembered" if entry.origin == "remembered" else "drops_too_much"
-            _refuse(decision, reason, "", content=entry.content)
+            _refuse(decision, reason, (entry_id,), entry.content)
         else:
             room -= 1
             decision.changes.append(ItemChange(entry_id, "dropped", after="dropped"))
@@ -309,11 +311,13 @@ def _drop(ids: Sequence[str], view: View, decision: Decision) -> None:
             )
 
 
-def _refuse(decision: Decision, reason: str, detail: str, quote: str = "", content: str = "") -> None:
+def _refuse(
+    decision: Decision, reason: str, ids: Sequence[str], content: str = "", detail: str = "", quote: str = ""
+) -> None:
+    """Its source tells erasing that the words may come from any thread of the scope."""
     quotes = (quote,) if quote else ()
-    decision.receipts.append(
-        CandidateReceipt("rejected", content or detail, "", reason, detail if content else "", quotes)
-    )
+    told = content or ", ".join(ids)
+    decision.receipts.append(CandidateReceipt("rejected", told, REFLECTOR, reason, detail, quotes))
 
 
 def _time(message: Message) -> datetime:

@@ -590,8 +590,13 @@ DELETE FROM casenotes.turns
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 
 -- name: erase_receipts
-DELETE FROM casenotes.receipts
- WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+-- Also in other threads those of entries that are gone, and what the reflector wanted to do with any of them.
+DELETE FROM casenotes.receipts AS r
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s
+     OR (entry_id IS NULL AND source = 'reflector')
+     OR (entry_id IS NOT NULL AND NOT EXISTS (
+         SELECT 1 FROM casenotes.entries AS e
+          WHERE e.agent_id = r.agent_id AND e.resource_id = r.resource_id AND e.entry_id = r.entry_id)))
 
 -- name: erase_leases
 DELETE FROM casenotes.leases

@@ -556,8 +556,13 @@ DELETE FROM turns
  WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 
 -- name: erase_receipts
-DELETE FROM receipts
- WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+-- Also in other threads those of entries that are gone, and what the reflector wanted to do with any of them.
+DELETE FROM receipts AS r
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread
+     OR (entry_id IS NULL AND source = 'reflector')
+     OR (entry_id IS NOT NULL AND NOT EXISTS (
+         SELECT 1 FROM entries AS e
+          WHERE e.agent_id = r.agent_id AND e.resource_id = r.resource_id AND e.entry_id = r.entry_id)))
 
 -- name: erase_leases
 DELETE FROM leases

@@ -44,7 +44,6 @@ def report(run: Campaign, seconds: float) -> None:
     total = sum(run.counts.values())
     print(f"\n{total} operations, {run.looked_at} marked texts, {len(run.faults)} faults, {seconds:.0f} s")
     print(f"{run.aimed} operations were given ids of entries of another scope")
-    print(f"{run.stale} marks of erased threads in receipts of others")
     for name, count in sorted(run.counts.items()):
         print(f"  {name:<18}{count:>8}")
     for name, count in sorted(run.refusals.items()):

@@ -380,6 +380,8 @@ class Memory:
         `as_of` shows what was known and held at that time; `quarantined` also finds what is set apart
         because it reads like an instruction.
         """
+        if as_of is not None and not isinstance(as_of, datetime):
+            raise UsageError(f"as_of must be a datetime with a time zone, got {as_of!r}")
         if as_of is not None and as_of.tzinfo is None:
             raise UsageError(f"as_of {as_of.isoformat()!r} has no time zone; add one, for example UTC")
         wanted = self._settings.episodic.top_k if top_k is None else top_k

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -41,6 +42,14 @@ def confirmed(question: str, yes: bool) -> bool:
         return typer.confirm(question)
     errors.print("Nothing was done. Repeat it with --yes to do it.", style="yellow")
     return False
+
+
+def undo_hint(revision: str, agent: str, resource: str | None, db: str | None) -> str:
+    """The command that takes a revision back, ready to be copied."""
+    words = ["casenotes", "undo", revision, "--resource", resource or ""]
+    words += ["--agent", agent] if agent != DEFAULT_AGENT else []
+    words += ["--db", db] if db else []
+    return f"To take it back: {shlex.join(words)}"
 
 
 def remember_command(
@@ -94,10 +103,7 @@ def forget_command(
     if json:
         print_json({name: getattr(found, name) for name in Forgotten.__slots__})
     elif found.revision_id:
-        console.print(
-            f"Forgotten. To take it back: casenotes undo {found.revision_id} --resource {resource}",
-            markup=False,
-        )
+        console.print(f"Forgotten. {undo_hint(found.revision_id, agent, resource, db)}", markup=False)
 
 
 async def _forget(db: str | None, scope: Scope, given: dict[str, Any], *, dry_run: bool) -> Forgotten:
@@ -161,7 +167,7 @@ def quarantine_command(
         return
     if revision:
         done = "Released" if release else "Dropped"
-        console.print(f"{done}. To take it back: casenotes undo {revision} --resource {resource}", markup=False)
+        console.print(f"{done}. {undo_hint(revision, agent, resource, db)}", markup=False)
     if not entries:
         console.print("Nothing is in quarantine.")
     for entry in entries:

@@ -10,7 +10,7 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from casenotes.cli.curate import Yes, confirmed
+from casenotes.cli.curate import Yes, confirmed, undo_hint
 from casenotes.cli.options import Agent, Db, Json, Resource, check_exists, open_memory
 from casenotes.cli.output import console, errors, excerpt, heading, print_json, print_table, progress_bar
 from casenotes.config import DEFAULT_AGENT, Environment
@@ -42,7 +42,9 @@ def register(app: typer.Typer) -> None:
 
 
 def audit_command(
-    agent: Agent = DEFAULT_AGENT,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="ID", help="Only this agent. Default: all.")
+    ] = None,
     resource: Annotated[
         str | None, typer.Option("--resource", metavar="ID", help="Only this user or customer. Default: all.")
     ] = None,
@@ -52,10 +54,10 @@ def audit_command(
 ) -> None:
     """Verify every entry against its source again; exit code 1 if something fails.
 
-    Without --resource the whole store is looked at. Entries that were never checked or never recalled
+    Without --agent and --resource the whole store is looked at. Entries that were never checked or never recalled
     are counted, but do not fail.
     """
-    found = asyncio.run(_audit(db, Scope(agent, resource) if resource else None, fix))
+    found = asyncio.run(_audit(db, agent, resource, fix))
     if json:
         print_json({"entries": found.entries, "counts": found.counts, "faults": found.faults, **_fixed(found)})
     else:
@@ -64,9 +66,13 @@ def audit_command(
         raise typer.Exit(1)
 
 
-async def _audit(db: str | None, scope: Scope | None, fix: bool) -> Audit:
+async def _audit(db: str | None, agent: str | None, resource: str | None, fix: bool) -> Audit:
     async with open_memory(db) as memory:
-        return await memory.audit(scope, fix=fix)
+        if resource is not None:
+            return await memory.audit(Scope(agent or DEFAULT_AGENT, resource), fix=fix)
+        scopes = [s.scope for s in await memory.scopes() if agent in (None, s.agent_id)]
+        found = [await memory.audit(scope, fix=fix) for scope in scopes]
+        return sum(found, start=Audit(0, ()))
 
 
 def _fixed(found: Audit) -> dict[str, Any]:
@@ -142,8 +148,9 @@ async def _rebuild(
         if json:
             print_json({"estimate": estimate, **_difference(plan), "revision": revision})
         elif revision:
-            undo = f"casenotes undo {revision} --resource {scope.resource_id}"
-            console.print(f"Switched. To take it back: {undo}", markup=False)
+            console.print(
+                f"Switched. {undo_hint(revision, scope.agent_id, scope.resource_id, db)}", markup=False
+            )
     return None
 
 
@@ -167,6 +174,7 @@ def _print_estimate(estimate: Estimate) -> None:
 
 def _difference(plan: Rebuild) -> dict[str, Any]:
     return {
+        "failed_turns": plan.failed,
         "kept": len(plan.kept),
         "added": plan.added,
         "gone": plan.gone,
@@ -177,6 +185,9 @@ def _difference(plan: Rebuild) -> dict[str, Any]:
 def _print_difference(plan: Rebuild) -> None:
     counts = [len(part) for part in (plan.kept, plan.added, plan.gone, plan.changed)]
     print_table(["kept", "added", "gone", "changed"], [counts])
+    if plan.failed:
+        told = f"{len(plan.failed)} turns could not be learned from again; what they had taught stays."
+        errors.print(told, style="yellow")
     _print_texts("Added", "green", [entry.content for entry in plan.added])
     _print_texts("Gone", "red", [entry.content for entry in plan.gone])
     _print_texts("Changed", "yellow", [f"{pair.old.content} → {pair.new.content}" for pair in plan.changed])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Literal
 
 from casenotes.curate.desk import PAGE, Desk
@@ -128,16 +129,23 @@ def judged(entry: Entry, sources: _Sources) -> Iterator[tuple[FaultKind, str]]:
 
 
 def _evidence_problem(entry: Entry, sources: _Sources) -> str:
+    """What is wrong with its quotes; those that corroborated it may have come under another label."""
     rows = sources.evidence[entry.id]
-    problems = (_quote_problem(entry, row, sources.messages.get(row.message_id)) for row in rows)
-    return next(filter(None, problems), "") if rows else "it has no evidence"
+    if not rows:
+        return "it has no evidence"
+    problems = (_quote_problem(row, sources.messages.get(row.message_id)) for row in rows)
+    if problem := next(filter(None, problems), ""):
+        return problem
+    roles = {sources.messages[row.message_id].role for row in rows}
+    is_proven = not roles.isdisjoint(ALLOWED_ROLES.get(entry.source, ()))
+    return "" if is_proven else f"nothing of role {' or '.join(sorted(roles))} proves a {entry.source}"
 
 
-def _quote_problem(entry: Entry, row: EvidenceRow, message: Message | None) -> str:
+def _quote_problem(row: EvidenceRow, message: Message | None) -> str:
     if message is None:
         return f"message {row.message_id!r} is gone"
-    if message.role not in ALLOWED_ROLES.get(entry.source, ()):
-        return f"message {row.message_id!r} of role {message.role} proves no {entry.source}"
+    if message.role not in SPEAKERS:
+        return f"message {row.message_id!r} of role {message.role} proves nothing"
     if not 0 <= row.start < row.end <= len(message.text):
         return f"characters {row.start} to {row.end} are outside message {row.message_id!r}"
     if quote_hash(message.text[row.start : row.end]) != row.quote_hash:
@@ -162,13 +170,14 @@ async def _echoes(desk: Desk, scope: Scope, entry: Entry, sources: _Sources) -> 
         texts = [(row, sources.messages[row.message_id]) for row in rows]
         mine = [m.text[r.start : r.end] for r, m in texts if m.thread_id == receipt.scope.thread_id]
         if any(map(guard.is_echo, mine)):
-            return [Fault(scope, entry.id, "echo", "the assistant repeats what it was shown", entry.content)]
+            content = mask(entry.content)
+            return [Fault(scope, entry.id, "echo", "the assistant repeats what it was shown", content)]
     return []
 
 
 async def _shown_before(desk: Desk, thread: Scope, turn_id: str, entry: Entry) -> EchoGuard:
     """What the thread's model had been shown up to a turn, without what the entry itself rests on."""
-    shown = [item for item in await desk.store.entries.shown(thread) if item.turn_id <= turn_id]
+    shown = await desk.store.entries.shown(thread, turn_id)
     own = {quote.message_id for quote in entry.evidence}
     others = await desk.store.entries.get(thread, [item.id for item in shown if item.kind == "entry"])
     messages = await desk.store.messages(
@@ -188,12 +197,19 @@ async def _duplicates(desk: Desk, scope: Scope, failed: set[str]) -> list[Fault]
     entries = await desk.store.entries.get(scope, ids) if ids else {}
     faults: dict[str, Fault] = {}
     for pair in pairs:
-        found = sorted((entries[i] for i in pair if i in entries), key=lambda e: (e.created_at, e.id))
+        found = sorted((entries[i] for i in pair if i in entries), key=_age)
         if len(found) == 2 and found[0].id not in faults and not differ(found[0].content, found[1].content):
             older, newer = found
+            if newer.origin == "remembered":
+                continue
             detail = f"says what {older.id} says"
             faults[newer.id] = Fault(scope, newer.id, "duplicate", detail, mask(newer.content), older.id)
     return list(faults.values())
+
+
+def _age(entry: Entry) -> tuple[bool, datetime, str]:
+    """Of two that say the same, what the user asked to keep stays, else the older one."""
+    return entry.origin != "remembered", entry.created_at, entry.id
 
 
 async def _never_recalled(desk: Desk, scope: Scope) -> list[Fault]:
@@ -219,5 +235,5 @@ async def _fixed(desk: Desk, scope: Scope, found: Audit) -> Audit:
     ]
     revision = replace(desk.revision("audit", changes), corroborations=inherited)
     if not await desk.store.revisions.revise(scope, revision):
-        return found
+        return found  # entries have changed meanwhile: what was found may no longer be so
     return replace(found, dropped=tuple(entries), revisions=(revision.id,))

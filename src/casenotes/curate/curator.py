@@ -56,7 +56,8 @@ class Curator:
 
     async def quarantine(self, scope: Scope) -> list[Entry]:
         """See Memory.quarantine."""
-        return [entry async for page in self._desk.entries(scope, "quarantined") for entry in page]
+        ids = [entry.id async for page in self._desk.entries(scope, "quarantined") for entry in page]
+        return list((await read_entries(self._desk.store, scope, ids)).values()) if ids else []
 
     async def release(self, scope: Scope, entry_id: str) -> str:
         """See Memory.release."""

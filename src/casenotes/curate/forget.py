@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from casenotes.curate.desk import PAGE, Desk
 from casenotes.errors import StoreError, UsageError
 from casenotes.masking import mask
+from casenotes.recall.hits import read_entries
 from casenotes.stores.revisions import GONE, ItemChange
 from casenotes.types import Entry, Message, Scope
 
@@ -54,15 +55,25 @@ async def forget(desk: Desk, scope: Scope, selection: Selection, *, dry_run: boo
     for _ in range(MAX_ROUNDS):
         entries, messages = await _selected(desk, scope, selection)
         if dry_run or not (entries or messages):
-            return Forgotten(tuple(entries), _shown(messages), dry_run)
+            return await _told(desk, scope, entries, messages, dry_run)
         revision = desk.revision("user", [*map(_forget_entry, entries), *map(_hide_message, messages)])
         if await desk.store.revisions.revise(scope, revision):
-            return Forgotten(tuple(entries), _shown(messages), dry_run, revision.id)
+            return await _told(desk, scope, entries, messages, dry_run, revision.id)
     raise StoreError("entries change faster than they can be forgotten; try again later")
 
 
-def _shown(messages: Iterable[Message]) -> tuple[Message, ...]:
-    return tuple(replace(message, text=mask(message.text), parts=()) for message in messages)
+async def _told(
+    desk: Desk,
+    scope: Scope,
+    entries: Sequence[Entry],
+    messages: Sequence[Message],
+    dry_run: bool,
+    revision_id: str | None = None,
+) -> Forgotten:
+    """What was or would be forgotten, as it may be shown."""
+    shown = await read_entries(desk.store, scope, [entry.id for entry in entries]) if entries else {}
+    said = tuple(replace(message, text=mask(message.text), parts=()) for message in messages)
+    return Forgotten(tuple(shown.values()), said, dry_run, revision_id)
 
 
 def _forget_entry(entry: Entry) -> ItemChange:
@@ -75,11 +86,18 @@ def _hide_message(message: Message) -> ItemChange:
 
 async def _selected(desk: Desk, scope: Scope, selection: Selection) -> tuple[list[Entry], list[Message]]:
     entry_ids, messages = await _found(desk, scope, selection)
+    entry_ids = [*entry_ids, *await _merged_into(desk, scope, entry_ids)]
     entries = [e for e in (await desk.store.entries.get(scope, entry_ids)).values() if e.status not in GONE]
     if selection.entry_id and not entry_ids:
         raise UsageError(f"there is no entry {selection.entry_id!r} in this scope")
     quoted = await desk.store.messages(scope, _quoted(entries)) if entries else {}
     return entries, list({str(m.id): m for m in (*messages, *quoted.values())}.values())
+
+
+async def _merged_into(desk: Desk, scope: Scope, entry_ids: Sequence[str]) -> list[str]:
+    """The entries that merged ones were made of: the past would tell them."""
+    history = await desk.store.revisions.history(scope, entry_ids) if entry_ids else []
+    return [r.item_id for r in history if r.action == "merged" and r.successor in entry_ids]
 
 
 async def _found(desk: Desk, scope: Scope, selection: Selection) -> tuple[list[str], list[Message]]:

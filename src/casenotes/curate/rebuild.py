@@ -7,25 +7,26 @@ the old ones. What the user asked to keep stays, and what was forgotten stays fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from casenotes.curate.desk import Desk
-from casenotes.errors import StoreError
+from casenotes.errors import ModelError, StoreError
 from casenotes.learn.normalise import content_hash
-from casenotes.learn.pipeline import Tools, learn_turn, read_turn
+from casenotes.learn.pipeline import Tools, is_forgotten, learn_turn, read_turn
 from casenotes.learn.prompts import prompt
 from casenotes.learn.reflect_entries import reflect
 from casenotes.learn.transcript import prompts, spoken
 from casenotes.learn.work import FinishedTurn
+from casenotes.recall.hits import read_entries
 from casenotes.recall.search import Searcher
 from casenotes.recall.space import CurrentSpace, SpaceInUse
 from casenotes.recall.vectors import VectorFiller
 from casenotes.stores import create_store
 from casenotes.stores.base import Store, TurnMark
-from casenotes.stores.learning import NewEntry, TurnState
-from casenotes.stores.revisions import ItemChange
+from casenotes.stores.learning import Lease, NewEntry, TurnState
+from casenotes.stores.revisions import Freshness, ItemChange
 from casenotes.types import Entry, EntryStatus, Scope
 
 CURRENT: tuple[EntryStatus, ...] = ("active", "superseded", "quarantined")
@@ -50,8 +51,25 @@ class Changed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """What a switch needs: new entries with their exact quotes and vectors, in view of which state.
+
+    `renamed` are ids of new entries by those of old ones that say the same.
+    """
+
+    seen: Freshness
+    space_id: int
+    entries: Mapping[str, Entry]
+    vectors: Mapping[str, bytes]
+    renamed: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Rebuild:
-    """A rebuilt memory beside the old one, as it was at `seen`; nothing has changed yet."""
+    """A rebuilt memory beside the old one; nothing has changed yet. Entries are as they may be shown.
+
+    `failed` are turns that the model could not be asked about: what they had taught stays.
+    """
 
     scope: Scope
     turns: int
@@ -59,9 +77,8 @@ class Rebuild:
     added: tuple[Entry, ...]
     gone: tuple[Entry, ...]
     changed: tuple[Changed, ...]
-    seen: int = field(repr=False)
-    vectors: Mapping[str, bytes] = field(repr=False)
-    renamed: Mapping[str, str] = field(repr=False)
+    failed: tuple[str, ...]
+    made: Made = field(repr=False)
 
     @property
     def is_different(self) -> bool:
@@ -84,19 +101,49 @@ async def estimate(desk: Desk, tools: Tools, scope: Scope) -> Estimate:
 
 async def rebuild(desk: Desk, tools: Tools, scope: Scope, progress: Progress) -> Rebuild:
     """Learn from all turns again and compare; the store stays as it is."""
-    turns = await desk.store.jobs.finished(scope)
     store = create_store("sqlite:///:memory:")
     await store.open()
     try:
         beside = await _beside(desk, tools, store)
-        for number, state in enumerate(turns, 1):
-            turn = await read_turn(desk.store, state.scope, state.turn_id)
-            await _learn_again(beside, replace(turn, known=()), state)
-            progress(number, len(turns))
+        run = _Run(desk, beside, scope, progress)
+        seen = await desk.store.freshness(scope)
+        while await run.learn_new_turns():  # what was learned meanwhile must not be missing
+            seen = await desk.store.freshness(scope)
         other = replace(desk, store=store, searcher=beside.searcher, space=beside.space)
-        return await _compared(desk, other, scope, len(turns))
+        return await _compared(desk, other, run, seen)
     finally:
         await store.close()
+
+
+class _Run:
+    """Turns learned from again, and those that could not be."""
+
+    def __init__(self, desk: Desk, beside: Tools, scope: Scope, progress: Progress) -> None:
+        self.scope = scope
+        self.done: set[tuple[Scope, str]] = set()
+        self.failed: dict[str, set[str]] = {}
+        self._desk = desk
+        self._beside = beside
+        self._progress = progress
+
+    async def learn_new_turns(self) -> bool:
+        """Learn from what has finished since; False if nothing has."""
+        turns = await self._desk.store.jobs.finished(self.scope)
+        new = [state for state in turns if (state.scope, state.turn_id) not in self.done]
+        for state in new:
+            await self._learn(state)
+            self.done.add((state.scope, state.turn_id))
+            self._progress(len(self.done), len(turns))
+        return bool(new)
+
+    async def _learn(self, state: TurnState) -> None:
+        turn = replace(await read_turn(self._desk.store, state.scope, state.turn_id), known=())
+        try:
+            await _learn_again(self._beside, turn, state)
+        except ModelError:
+            if len(self.failed) == len(self.done):
+                raise  # it has not answered once
+            self.failed[state.turn_id] = {str(message.id) for message in turn.messages}
 
 
 async def _beside(desk: Desk, tools: Tools, store: Store) -> Tools:
@@ -117,35 +164,67 @@ async def _learn_again(tools: Tools, turn: FinishedTurn, state: TurnState) -> No
     lease = await tools.store.jobs.acquire(turn.scope, "extract", "rebuild", LEASE_SECONDS)
     if lease is None:
         return  # a turn without messages
-    await learn_turn(tools, turn, lease)
-    if tools.settings.reflect:
+    try:
+        await learn_turn(tools, turn, lease)
+        if tools.settings.reflect:
+            await _reflect_again(tools, turn, lease)
+    finally:
+        await tools.store.jobs.release(lease)
+
+
+async def _reflect_again(tools: Tools, turn: FinishedTurn, lease: Lease) -> None:
+    """As after a turn: should it fail, entries stay as they are."""
+    try:
         await reflect(tools, turn.scope, turn.turn_id, lease)
-    await tools.store.jobs.release(lease)
+    except ModelError as error:
+        tools.events.emit("reflection.failed", turn.scope, source="episodic-memory", error=str(error))
 
 
 async def _all(desk: Desk, scope: Scope) -> list[Entry]:
     return [entry async for page in desk.entries(scope, *CURRENT) for entry in page]
 
 
-async def _compared(desk: Desk, beside: Desk, scope: Scope, turns: int) -> Rebuild:
-    seen = (await desk.store.freshness(scope)).change
-    old, new = await _all(desk, scope), await _all(beside, scope)
-    forgotten = await desk.store.entries.forgotten_sources(scope, [content_hash(e.content) for e in new])
-    new = [entry for entry in new if not _is_forgotten(entry, forgotten)]
+async def _compared(desk: Desk, beside: Desk, run: _Run, seen: Freshness) -> Rebuild:
+    scope = run.scope
+    old, new = await _all(desk, scope), await _learnable(desk, scope, await _all(beside, scope))
     kept, renamed = matched(old, new)
-    rest_old = [e for e in old if e.id not in renamed.values() and e.origin != "remembered"]
+    kept += [e for e in old if e.id not in renamed.values() and _rests_on(e, run.failed.values())]
+    stays = {entry.id for entry in kept}
+    rest_old = [e for e in old if e.id not in stays and e.origin != "remembered"]
     rest_new = [e for e in new if e.id not in renamed]
     changed = told_otherwise(rest_old, rest_new)
-    gone = [e for e in rest_old if e.id not in {pair.old.id for pair in changed}]
-    added = [e for e in rest_new if e.id not in {pair.new.id for pair in changed}]
-    found = await beside.store.changes(scope, beside.space.current.record.id, 0)
-    vectors = {row.id: row.vector for row in found.vectors if row.kind == "entry"}
-    return Rebuild(scope, turns, tuple(kept), tuple(added), tuple(gone), tuple(changed), seen, vectors, renamed)
+    gone = {e.id for e in rest_old} - {pair.old.id for pair in changed}
+    added = {e.id for e in rest_new} - {pair.new.id for pair in changed}
+    space_id = beside.space.current.record.id
+    vectors = {row.id: row.vector for row in (await beside.store.changes(scope, space_id, 0)).vectors}
+    made = Made(seen, desk.space.current.record.id, {e.id: e for e in rest_new}, vectors, renamed)
+    shown_old = await read_entries(desk.store, scope, [entry.id for entry in old])
+    shown_new = await read_entries(beside.store, scope, [entry.id for entry in new])
+    return Rebuild(
+        scope,
+        len(run.done),
+        tuple(shown_old[entry.id] for entry in kept),
+        tuple(shown_new[entry.id] for entry in rest_new if entry.id in added),
+        tuple(shown_old[entry.id] for entry in rest_old if entry.id in gone),
+        tuple(Changed(shown_old[pair.old.id], shown_new[pair.new.id]) for pair in changed),
+        tuple(run.failed),
+        made,
+    )
 
 
-def _is_forgotten(entry: Entry, forgotten: set[tuple[str, str]]) -> bool:
-    digest = content_hash(entry.content)
-    return bool(entry.evidence) and all((digest, q.message_id) in forgotten for q in entry.evidence)
+async def _learnable(desk: Desk, scope: Scope, new: Sequence[Entry]) -> list[Entry]:
+    """Without what was forgotten."""
+    hashes = {entry.id: content_hash(entry.content) for entry in new}
+    forgotten = await desk.store.entries.forgotten_sources(scope, list(hashes.values()))
+    quoted = {quote.message_id for entry in new for quote in entry.evidence}
+    hidden = await desk.store.entries.hidden(scope, sorted(quoted))
+    return [e for e in new if not is_forgotten(hashes[e.id], e.evidence, forgotten, hidden)]
+
+
+def _rests_on(entry: Entry, turns: Iterable[set[str]]) -> bool:
+    """Whether all that an entry quotes was said in one of some turns."""
+    messages = {quote.message_id for quote in entry.evidence}
+    return bool(messages) and any(messages <= turn for turn in turns)
 
 
 def matched(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[list[Entry], dict[str, str]]:
@@ -153,23 +232,25 @@ def matched(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[list[Entry], di
 
     Whether a person has released something from quarantine, or it is there again, is not decided anew.
     """
+    wishes = {entry.id for entry in old if entry.origin == "remembered"}
     by_hash: dict[str, list[Entry]] = {}
     for entry in old:
         by_hash.setdefault(content_hash(entry.content), []).append(entry)
     renamed: dict[str, str] = {}
     kept = []
     for entry in new:
-        same = next((o for o in by_hash.get(content_hash(entry.content), []) if _stays(o, entry)), None)
+        same = next((o for o in by_hash.get(content_hash(entry.content), []) if _stays(o, entry, wishes)), None)
         if same and same.id not in renamed.values():
             renamed[entry.id] = same.id
             kept.append(same)
     return kept, renamed
 
 
-def _stays(old: Entry, new: Entry) -> bool:
-    if old.origin == "remembered":
-        return old.status == new.status
-    return old.status == new.status or {old.status, new.status} == {"active", "quarantined"}
+def _stays(old: Entry, new: Entry, wishes: Set[str]) -> bool:
+    """Also what is superseded by something that the user asked to keep, which is not learned again."""
+    if old.status == new.status or (old.superseded_by in wishes and new.status == "active"):
+        return True
+    return old.origin != "remembered" and {old.status, new.status} == {"active", "quarantined"}
 
 
 def told_otherwise(old: Sequence[Entry], new: Sequence[Entry]) -> list[Changed]:
@@ -192,9 +273,9 @@ async def switch(desk: Desk, plan: Rebuild) -> str:
     changes = [ItemChange(e.id, "rebuilt", e.status, "dropped", valid_until=e.valid_until) for e in old]
     revision = replace(
         desk.revision("rebuild", changes),
-        entries=[_new_entry(entry, plan) for entry in new],
-        space_id=desk.space.current.record.id,
-        seen=plan.seen,
+        entries=[_new_entry(plan.made.entries[entry.id], plan.made, desk) for entry in new],
+        space_id=plan.made.space_id,
+        seen=plan.made.seen,
     )
     if not await desk.store.revisions.revise(plan.scope, revision):
         raise StoreError(
@@ -203,8 +284,10 @@ async def switch(desk: Desk, plan: Rebuild) -> str:
     return revision.id
 
 
-def _new_entry(entry: Entry, plan: Rebuild) -> NewEntry:
+def _new_entry(entry: Entry, made: Made, desk: Desk) -> NewEntry:
+    """An entry to be stored; vectors of another space than the store's are made anew later."""
     successor = entry.superseded_by
+    is_same_space = desk.space.current.record.id == made.space_id
     return NewEntry(
         entry.id,
         entry.content,
@@ -214,10 +297,10 @@ def _new_entry(entry: Entry, plan: Rebuild) -> NewEntry:
         entry.message_id,
         entry.created_at,
         entry.evidence,
-        plan.vectors.get(entry.id),
+        made.vectors.get(entry.id) if is_same_space else None,
         entry.status,
         entry.origin,
         entry.thread_id,
         valid_until=entry.valid_until,
-        superseded_by=plan.renamed.get(successor, successor) if successor else None,
+        superseded_by=made.renamed.get(successor, successor) if successor else None,
     )

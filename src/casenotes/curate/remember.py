@@ -25,7 +25,7 @@ def checked_text(text: str, max_length: int) -> str:
     """The text as an entry keeps it; raises UsageError if it is no text to keep."""
     if not isinstance(text, str):
         raise UsageError(f"the text to remember must be a string, got {type(text).__name__}")
-    content = collapse(mask(text))
+    content = mask(collapse(text))
     if not is_visible(content):
         raise UsageError("there is nothing to remember: the text is empty")
     if len(content) > max_length:
@@ -57,12 +57,15 @@ async def remember(desk: Desk, scope: Scope, content: str, asked: Sequence[Messa
     evidence = evidence_for(content, asked)
     message = next(message for message in asked if message.id == evidence.message_id)
     for _ in range(MAX_ROUNDS):
-        seen = (await desk.store.freshness(scope)).change
+        seen = await desk.store.freshness(scope)
+        if not await desk.store.messages(scope, [evidence.message_id]):
+            raise UsageError("the message that asked to remember this was erased meanwhile")
         digest = content_hash(content)
         known = (await desk.store.entries.known_hashes(scope, [digest])).get(digest)
         revision = replace(desk.revision("user", ()), seen=seen, space_id=desk.space.current.record.id)
         if known:
-            more = Corroboration(known, [evidence], message.created_at or desk.clock.now())
+            at = message.created_at or desk.clock.now()
+            more = Corroboration(known, [evidence], at, remembered=True)
             revision = replace(revision, corroborations=[more])
         else:
             entry = await _new_entry(desk, scope, content, evidence, message)

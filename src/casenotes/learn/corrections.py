@@ -188,13 +188,13 @@ def decide(proposal: Proposal, view: View, max_length: int) -> Decision:
 def _correct(correction: Correction, view: View, decision: Decision) -> None:
     old, new = view.entries.get(correction.old), view.entries.get(correction.new)
     if old is None or new is None or old is new or {old.id, new.id} & decision.settled:
-        _refuse(decision, "unknown_entry", (correction.old, correction.new), quote=correction.quote)
+        refuse(decision, "unknown_entry", (correction.old, correction.new), quote=correction.quote)
         return
     found = proof(correction.quote, old, new, view)
     if isinstance(found, str):
         note = ItemChange(old.id, "conflicting", successor=new.id, detail=found)
         decision.changes.append(note)
-        _refuse(decision, found, (old.id, new.id), quote=correction.quote)
+        refuse(decision, found, (old.id, new.id), quote=correction.quote)
         return
     message, evidence = found
     until = max(_time(message), new.created_at)
@@ -255,13 +255,13 @@ def _is_question(text: str, evidence: Evidence) -> bool:
 
 
 def _merge(merge: Merge, view: View, decision: Decision, max_length: int) -> None:
-    content = collapse(mask(merge.content))
+    content = mask(collapse(merge.content))
     known = [view.entries[entry_id] for entry_id in merge.ids if entry_id in view.entries]
     if len(known) < 2 or len(known) < len(merge.ids) or {e.id for e in known} & decision.settled:
-        _refuse(decision, "unknown_entry", merge.ids)
+        refuse(decision, "unknown_entry", merge.ids)
     elif problem := merge_problem(content, known, max_length):
         reason, values = problem
-        _refuse(decision, reason, merge.ids, content, values)
+        refuse(decision, reason, merge.ids, content, values)
     else:
         decision.merged.append(Merged(content, content_hash(content), known))
 
@@ -299,10 +299,10 @@ def _drop(ids: Sequence[str], view: View, decision: Decision) -> None:
     for entry_id in dict.fromkeys(ids):
         entry = view.entries.get(entry_id)
         if entry is None or entry_id in decision.settled:
-            _refuse(decision, "unknown_entry", (entry_id,))
+            refuse(decision, "unknown_entry", (entry_id,))
         elif entry.origin == "remembered" or room <= 0:
             reason = "remembered" if entry.origin == "remembered" else "drops_too_much"
-            _refuse(decision, reason, (entry_id,), entry.content)
+            refuse(decision, reason, (entry_id,), entry.content)
         else:
             room -= 1
             decision.changes.append(ItemChange(entry_id, "dropped", after="dropped"))
@@ -311,10 +311,10 @@ def _drop(ids: Sequence[str], view: View, decision: Decision) -> None:
             )
 
 
-def _refuse(
+def refuse(
     decision: Decision, reason: str, ids: Sequence[str], content: str = "", detail: str = "", quote: str = ""
 ) -> None:
-    """Its source tells erasing that the words may come from any thread of the scope."""
+    """Note a refusal; its source tells erasing that the words may come from any thread of the scope."""
     quotes = (quote,) if quote else ()
     told = content or ", ".join(ids)
     decision.receipts.append(CandidateReceipt("rejected", told, REFLECTOR, reason, detail, quotes))

@@ -35,7 +35,7 @@ from casenotes.recall.space import SpaceInUse
 from casenotes.stores.base import Store
 from casenotes.stores.learning import Lease, by_kind
 from casenotes.tokens import TokenCounter
-from casenotes.types import CandidateReceipt, Entry, Scope
+from casenotes.types import CandidateReceipt, Entry, Evidence, Scope
 
 NEIGHBOURS = 8
 MAX_ROUNDS = 10
@@ -83,10 +83,10 @@ async def learn_turn(tools: Tools, turn: FinishedTurn, lease: Lease) -> list[Can
 
 
 async def read_turn(store: Store, scope: Scope, turn_id: str) -> FinishedTurn:
-    """Everything the steps need to know of a turn. What it said itself is no echo, though shown since."""
+    """Everything the steps need to know of a turn. What was shown after it, it cannot have echoed."""
     log = await store.jobs.log(scope, turn_id, CONTEXT_MESSAGES)
     own = {message.id for message in log.messages}
-    shown = await store.entries.shown(scope)
+    shown = await store.entries.shown(scope, turn_id)
     ids = by_kind(shown)
     found = await store.entries.get(scope, ids["entry"]) if ids["entry"] else {}
     entries = [entry for entry in found.values() if not _stems_from(entry, own)]
@@ -170,7 +170,7 @@ async def normalise(work: Work, tools: Tools) -> Work:
     """Collapse blanks and cut at the length limit; what is empty then goes."""
 
     def normalised(draft: Draft) -> Draft:
-        content = cut(collapse(draft.candidate.content), tools.settings.max_entry_length)
+        content = cut(mask(collapse(draft.candidate.content)), tools.settings.max_entry_length)
         changed = replace(draft, candidate=replace(draft.candidate, content=content))
         return changed if is_visible(content) else refused(changed, "empty", "nothing is left of the content")
 
@@ -246,7 +246,9 @@ async def compare_with_stored(work: Work, tools: Tools) -> Work:
     if not work.open:
         return work
     hashes = [work.drafts[position].hash for position in work.open]
-    work = without_forgotten(work, await tools.store.entries.forgotten_sources(scope, hashes))
+    quoted = {quote.message_id for position in work.open for quote in all_evidence(work, position)}
+    hidden = await tools.store.entries.hidden(scope, sorted(quoted))
+    work = without_forgotten(work, await tools.store.entries.forgotten_sources(scope, hashes), hidden)
     known = await tools.store.entries.known_hashes(scope, hashes)
     work, similar = await _in_the_stores_space(work, tools)
     drafts = list(work.drafts)
@@ -257,13 +259,12 @@ async def compare_with_stored(work: Work, tools: Tools) -> Work:
     return replace(work, drafts=tuple(drafts))
 
 
-def without_forgotten(work: Work, forgotten: Set[tuple[str, str]]) -> Work:
-    """Text that was forgotten is not learned again from the message it had been learned from."""
+def without_forgotten(work: Work, forgotten: Set[tuple[str, str]], hidden: Set[str]) -> Work:
+    """Nothing is learned from forgotten messages, nor forgotten text again from the message it came from."""
     gone = {
         position
         for position in work.open
-        if (quotes := all_evidence(work, position))
-        and all((work.drafts[position].hash, quote.message_id) in forgotten for quote in quotes)
+        if is_forgotten(work.drafts[position].hash, all_evidence(work, position), forgotten, hidden)
     }
     if not gone:
         return work
@@ -276,6 +277,15 @@ def without_forgotten(work: Work, forgotten: Set[tuple[str, str]]) -> Work:
     ]
     vectors = None if work.vectors is None else work.vectors[kept]
     return replace(work, drafts=tuple(drafts), vectors=vectors)
+
+
+def is_forgotten(
+    digest: str, quotes: Sequence[Evidence], forgotten: Set[tuple[str, str]], hidden: Set[str]
+) -> bool:
+    """Whether all that a text rests on was forgotten, by itself or together with this text."""
+    return bool(quotes) and all(
+        quote.message_id in hidden or (digest, quote.message_id) in forgotten for quote in quotes
+    )
 
 
 async def _in_the_stores_space(work: Work, tools: Tools) -> tuple[Work, dict[int, str | None]]:

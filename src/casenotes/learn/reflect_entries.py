@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from casenotes.errors import StoreError
 from casenotes.intake import new_id
-from casenotes.learn.corrections import SCHEMA, Decision, Merged, Proposal, View, decide, read_proposal
+from casenotes.learn.corrections import SCHEMA, Decision, Merged, Proposal, View, decide, read_proposal, refuse
 from casenotes.learn.pipeline import Tools
 from casenotes.learn.prompts import filled, prompt
 from casenotes.learn.save import short
 from casenotes.learn.transcript import TAG_OPENERS
 from casenotes.masking import mask
+from casenotes.recall.hits import shown_quote
 from casenotes.recall.vectors import vectors_of
 from casenotes.stores.learning import Lease, NewEntry
-from casenotes.stores.revisions import ItemChange, NewRevision
+from casenotes.stores.revisions import Freshness, ItemChange, NewRevision
 from casenotes.types import CandidateReceipt, Entry, Message, Scope
 
 MOST_NEW = 10
@@ -66,14 +68,14 @@ async def _view(tools: Tools, scope: Scope, turn_id: str, ids: Sequence[str]) ->
 def reflection_prompt(view: View, new: Sequence[str]) -> str:
     """What the reflector is asked."""
     entries = sorted(view.entries.values(), key=lambda entry: (entry.created_at, entry.id))
-    notes = [_note(entry) | ({"new": True} if entry.id in new else {}) for entry in entries]
+    notes = [_note(entry, view) | ({"new": True} if entry.id in new else {}) for entry in entries]
     return filled(
         "reflect_turn", notes=_lines(notes), messages=_lines([_said(message) for message in view.said])
     )
 
 
-def _note(entry: Entry) -> dict[str, object]:
-    quotes = [mask(quote.quote) for quote in entry.evidence[:3]]
+def _note(entry: Entry, view: View) -> dict[str, object]:
+    quotes = [shown_quote(quote, view.messages).quote for quote in entry.evidence[:3]]
     return {"id": entry.id, "time": entry.created_at.isoformat(), "content": entry.content, "quotes": quotes}
 
 
@@ -92,7 +94,7 @@ async def _carry_out(
 ) -> list[CandidateReceipt]:
     """Decide in view of the entries as they are now, and again should they change meanwhile."""
     for _ in range(MAX_ROUNDS):
-        seen = (await tools.store.freshness(scope)).change
+        seen = await tools.store.freshness(scope)
         view = await _view(tools, scope, turn_id, shown)
         decision = await _without_known(tools, scope, decide(proposal, view, tools.settings.max_entry_length))
         if decision.is_empty:
@@ -100,21 +102,22 @@ async def _carry_out(
         revision = await _revision(tools, scope, turn_id, decision, seen)
         if await tools.store.revisions.revise(scope, revision, lease):
             return list(revision.receipts)
-    return []
+    raise StoreError(f"entries of {scope.resource_id!r} change faster than they can be put in order")
 
 
 async def _without_known(tools: Tools, scope: Scope, decision: Decision) -> Decision:
     """Merges whose text stands in another active entry already are left out."""
     known = await tools.store.entries.known_hashes(scope, [merged.hash for merged in decision.merged])
-    decision.merged = [
-        merged
-        for merged in decision.merged
-        if known.get(merged.hash) in (None, *(entry.id for entry in merged.sources))
-    ]
+    for merged in list(decision.merged):
+        if known.get(merged.hash) not in (None, *(entry.id for entry in merged.sources)):
+            decision.merged.remove(merged)
+            refuse(decision, "known", [entry.id for entry in merged.sources], merged.content)
     return decision
 
 
-async def _revision(tools: Tools, scope: Scope, turn_id: str, decision: Decision, seen: int) -> NewRevision:
+async def _revision(
+    tools: Tools, scope: Scope, turn_id: str, decision: Decision, seen: Freshness
+) -> NewRevision:
     now = tools.clock.now()
     vectors = await vectors_of(tools.space, tools.events, scope, [m.content for m in decision.merged])
     entries = [_new_entry(m, new_id(now), v) for m, v in zip(decision.merged, vectors, strict=True)]

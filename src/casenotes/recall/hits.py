@@ -76,7 +76,7 @@ async def read_entries(store: Store, scope: Scope, ids: Sequence[str]) -> dict[s
     quoted = {quote.message_id for entry in entries.values() for quote in entry.evidence}
     messages = await store.messages(scope, list(quoted)) if quoted else {}
     return {
-        entry.id: replace(entry, evidence=tuple(_shown_quote(quote, messages) for quote in entry.evidence))
+        entry.id: replace(entry, evidence=tuple(shown_quote(quote, messages) for quote in entry.evidence))
         for entry in entries.values()
     }
 
@@ -97,14 +97,14 @@ def _entry_hit(entry: Entry, ranked: Ranked, messages: Mapping[str, Message]) ->
         created_at=entry.created_at,
         thread_id=entry.thread_id,
         message_id=entry.message_id,
-        evidence=tuple(_shown_quote(quote, messages) for quote in entry.evidence),
+        evidence=tuple(shown_quote(quote, messages) for quote in entry.evidence),
         scores=ranked.scores,
         verified=entry.verified,
         status=entry.status,
     )
 
 
-def _shown_quote(quote: Evidence, messages: Mapping[str, Message]) -> Evidence:
+def shown_quote(quote: Evidence, messages: Mapping[str, Message]) -> Evidence:
     """A quote as it may be shown; what is a secret can only be seen in the whole message."""
     message = messages.get(quote.message_id)
     shown = masked_slice(message.text, quote.start, quote.end) if message else ""

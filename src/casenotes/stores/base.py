@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 from casenotes.stores.learning import EntryStore, JobStore
 from casenotes.stores.revisions import Erasure, RevisionStore
+from casenotes.stores.revisions import Freshness as Freshness
 from casenotes.types import Appended, EntryStatus, HitKind, Message, Role, Scope, Thread
 
 SpaceKey = tuple[str, int, bool]
@@ -42,14 +43,6 @@ class TurnMark:
     at: datetime
     learn: bool = False
     shown: Sequence[Shown] = ()
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Freshness:
-    """How far a scope has come; a later one is greater."""
-
-    epoch: int
-    change: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,13 @@ def seen_again_values(
 ) -> list[Values]:
     """Parameters of corroborated entries."""
     return [
-        {**key, "entry": item.entry_id, "seen_at": time(item.seen_at), "verified": item.verified}
+        {
+            **key,
+            "entry": item.entry_id,
+            "seen_at": time(item.seen_at),
+            "verified": item.verified,
+            "remembered": item.remembered,
+        }
         for item in items
     ]
 

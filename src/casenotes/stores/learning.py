@@ -79,12 +79,16 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class Corroboration:
-    """More evidence for an entry that is there already; checked evidence verifies it."""
+    """More evidence for an entry that is there already; checked evidence verifies it.
+
+    `remembered` if the user asked to keep it, too.
+    """
 
     entry_id: str
     evidence: Sequence[Evidence]
     seen_at: datetime
     verified: bool = True
+    remembered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,10 @@ class EntryStore(Protocol):
         """Of forgotten entries: the hash of their content with the message each was learned from."""
         ...
 
+    async def hidden(self, scope: Scope, message_ids: Sequence[str]) -> set[str]:
+        """Those of some messages that were forgotten: they are not recalled, nor learned from."""
+        ...
+
     async def save(self, scope: Scope, lease: Lease, learned: Learned) -> bool:
         """Store all of it and mark the turn as done; nothing happens if it is done already.
 
@@ -144,8 +152,8 @@ class EntryStore(Protocol):
         """
         ...
 
-    async def shown(self, scope: Scope) -> list[ShownItem]:
-        """What the thread's model was shown."""
+    async def shown(self, scope: Scope, until_turn: str | None = None) -> list[ShownItem]:
+        """What the thread's model was shown, up to the end of a turn where one is given."""
         ...
 
     async def receipts(self, scope: Scope, turn_id: str) -> list[CandidateReceipt]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from casenotes.errors import UsageError
 from casenotes.stores.learned_rows import Values, quote_hash
-from casenotes.stores.revisions import GONE, ItemChange, NewRevision
+from casenotes.stores.revisions import GONE, Freshness, ItemChange, NewRevision
 from casenotes.types import Evidence, Revision, Scope
 
 ToTime = Callable[[datetime], Any]
@@ -19,6 +19,11 @@ ToTime = Callable[[datetime], Any]
 
 class NotAsExpected(Exception):
     """An item is not as a revision expects it: nothing of the revision is kept."""
+
+
+def is_outdated(seen: Freshness | None, epoch: int, newest_entry: int) -> bool:
+    """Whether entries came after what a decision was made in view of, or something was removed meanwhile."""
+    return seen is not None and (seen.epoch != epoch or seen.change < newest_entry)
 
 
 def change_values(key: Values, revision: NewRevision, change: int, time: ToTime) -> list[Values]:

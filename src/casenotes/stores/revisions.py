@@ -31,9 +31,20 @@ ERASED = (
 """Tables and statements, in order: what depends on something else comes after it."""
 
 ERASED_WITH_RESOURCE = (("model_usage", "erase_usage"), ("scopes", "erase_scope"))
+AFTER_THREAD = ("restore_merged", "loosen_successors", "loosen_quotes", "renew_scope")
+AFTER_RESOURCE = ("count_erasure",)
+"""What is put right in the same transaction."""
 
 GONE: tuple[EntryStatus, ...] = ("forgotten", "dropped")
 """Entries of this kind are no longer searched and have no vector."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Freshness:
+    """How far a scope has come; a later one is greater."""
+
+    epoch: int
+    change: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +68,7 @@ class ItemChange:
 
 @dataclass(frozen=True, slots=True)
 class NewRevision:
-    """Changes that belong together. With `seen`, nothing happens if entries came or changed after it.
+    """Changes that belong together. With `seen`, nothing happens if entries came, changed or went after it.
 
     `entries` are stored anew by it, each in a thread of its own. Receipts are added to those of the turn.
     """
@@ -69,7 +80,7 @@ class NewRevision:
     entries: Sequence[NewEntry] = ()
     corroborations: Sequence[Corroboration] = ()
     space_id: int = 0
-    seen: int | None = None
+    seen: Freshness | None = None
     turn_id: str = ""
     receipts: Sequence[CandidateReceipt] = ()
 

@@ -15,7 +15,7 @@ import psycopg
 from casenotes.stores.learned_rows import Values, optional_thread_key
 from casenotes.stores.postgres.connect import Connection
 from casenotes.stores.postgres.learning import Access
-from casenotes.stores.revisions import ERASED, ERASED_WITH_RESOURCE
+from casenotes.stores.revisions import AFTER_RESOURCE, AFTER_THREAD, ERASED, ERASED_WITH_RESOURCE
 from casenotes.types import Scope
 
 TABLES = (
@@ -42,8 +42,8 @@ class PostgresErasure:
             table: (await connection.execute(self._access.statement(name), values)).rowcount
             for table, name in (*ERASED, *(ERASED_WITH_RESOURCE if whole else ()))
         }
-        last = self._access.statement("count_erasure" if whole else "renew_scope")
-        await connection.execute(last, None if whole else values)
+        for name in AFTER_RESOURCE if whole else AFTER_THREAD:
+            await connection.execute(self._access.statement(name), values)
         return counts
 
     async def traces(self, scope: Scope) -> list[bytes]:

@@ -115,9 +115,15 @@ class PostgresEntries:
     async def _row(self, connection: Connection, name: str, values: Values) -> Any:
         return await (await connection.execute(self._access.statement(name), values)).fetchone()
 
-    async def shown(self, scope: Scope) -> list[ShownItem]:
+    async def shown(self, scope: Scope, until_turn: str | None = None) -> list[ShownItem]:
         """See EntryStore.shown."""
-        return [ShownItem(*row) for row in await self._access.fetch(scope, "shown", thread_key(scope))]
+        values = {**thread_key(scope), "turn": until_turn}
+        return [ShownItem(*row) for row in await self._access.fetch(scope, "shown", values)]
+
+    async def hidden(self, scope: Scope, message_ids: Sequence[str]) -> set[str]:
+        """See EntryStore.hidden."""
+        values = {**scope_key(scope), "ids": list(message_ids)}
+        return {row[0] for row in await self._access.fetch(scope, "hidden_messages", values)}
 
     async def receipts(self, scope: Scope, turn_id: str) -> list[CandidateReceipt]:
         """See EntryStore.receipts."""

@@ -292,7 +292,9 @@ VALUES (%(agent)s, %(resource)s, %(entry)s, %(message)s, %(start)s, %(stop)s, %(
 ON CONFLICT DO NOTHING
 
 -- name: see_entry_again
-UPDATE casenotes.entries SET last_seen_at = greatest(last_seen_at, %(seen_at)s), verified = verified OR %(verified)s
+UPDATE casenotes.entries
+   SET last_seen_at = greatest(last_seen_at, %(seen_at)s), verified = verified OR %(verified)s,
+       origin = CASE WHEN %(remembered)s::boolean THEN 'remembered' ELSE origin END
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND entry_id = %(entry)s
 
 -- name: insert_receipt
@@ -302,8 +304,15 @@ VALUES (%(agent)s, %(resource)s, %(thread)s, %(turn)s, %(position)s, %(status)s,
         %(content)s, %(source)s, %(quotes)s, %(entry)s, %(at)s)
 
 -- name: shown
-SELECT kind, item_id, turn_id FROM casenotes.shown
- WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+-- In all turns of the thread, or up to one of them.
+SELECT s.kind, s.item_id, s.turn_id FROM casenotes.shown AS s LEFT JOIN casenotes.turns AS t
+    ON t.agent_id = s.agent_id AND t.resource_id = s.resource_id AND t.thread_id = s.thread_id
+   AND t.turn_id = s.turn_id
+ WHERE s.agent_id = %(agent)s AND s.resource_id = %(resource)s AND s.thread_id = %(thread)s
+   AND (%(turn)s::text IS NULL OR s.turn_id = %(turn)s OR t.first_seq <= (
+        SELECT u.first_seq FROM casenotes.turns AS u
+         WHERE u.agent_id = %(agent)s AND u.resource_id = %(resource)s AND u.thread_id = %(thread)s
+           AND u.turn_id = %(turn)s))
 
 -- name: receipts
 SELECT status, content, source, reason, detail, quotes, entry_id FROM casenotes.receipts
@@ -412,7 +421,7 @@ ON CONFLICT (agent_id, resource_id, day, task) DO UPDATE SET calls = u.calls + e
 -- name: touch_scope
 -- The next change number of a scope that exists; a late writer must not bring back one that was erased.
 UPDATE casenotes.scopes SET change = change + 1 WHERE agent_id = %(agent)s AND resource_id = %(resource)s
-RETURNING change
+RETURNING change, epoch
 
 -- name: renew_scope
 -- Indexes of this scope in memory, in any process, are to be built anew.
@@ -693,3 +702,33 @@ SELECT EXISTS (SELECT 1 FROM casenotes.messages
 -- name: data_directory
 -- Only those may know it who may read all settings.
 SELECT CASE WHEN pg_has_role('pg_read_all_settings', 'USAGE') THEN current_setting('data_directory') END
+
+-- name: hidden_messages
+SELECT message_id FROM casenotes.messages
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND message_id = ANY(%(ids)s) AND hidden
+
+-- name: restore_merged
+-- Entries of other threads that were told in a merged one are current again when that one is gone.
+UPDATE casenotes.entries AS e SET status = 'active', valid_until = NULL, superseded_by = NULL
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status = 'superseded' AND EXISTS (
+     SELECT 1 FROM casenotes.revisions AS r
+      WHERE r.agent_id = e.agent_id AND r.resource_id = e.resource_id AND r.item_id = e.entry_id
+        AND r.action = 'merged' AND r.successor_id = e.superseded_by AND r.undone_at IS NULL)
+   AND NOT EXISTS (SELECT 1 FROM casenotes.entries AS n
+                    WHERE n.agent_id = e.agent_id AND n.resource_id = e.resource_id AND n.entry_id = e.superseded_by)
+   AND NOT EXISTS (SELECT 1 FROM casenotes.entries AS n
+                    WHERE n.agent_id = e.agent_id AND n.resource_id = e.resource_id
+                      AND n.content_hash = e.content_hash AND n.status = 'active')
+
+-- name: loosen_successors
+UPDATE casenotes.entries AS e SET superseded_by = NULL
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND superseded_by IS NOT NULL AND NOT EXISTS (
+     SELECT 1 FROM casenotes.entries AS n
+      WHERE n.agent_id = e.agent_id AND n.resource_id = e.resource_id AND n.entry_id = e.superseded_by)
+
+-- name: loosen_quotes
+-- Revisions whose words are gone keep what happened.
+UPDATE casenotes.revisions AS r SET message_id = NULL, start = NULL, stop = NULL, quote_hash = NULL
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND message_id IS NOT NULL AND NOT EXISTS (
+     SELECT 1 FROM casenotes.messages AS m
+      WHERE m.agent_id = r.agent_id AND m.resource_id = r.resource_id AND m.message_id = r.message_id)

@@ -29,6 +29,7 @@ from casenotes.stores.revised_rows import (
     change_values,
     check_undo,
     history_from_rows,
+    is_outdated,
     of_kind,
     taken_again,
     that_change,
@@ -55,7 +56,7 @@ class PostgresRevisions:
                 if lease and not await self._rows(connection, "holds_lease", lease_values(lease)):
                     raise lease_lost(lease)
                 newest = (await self._rows(connection, "entries_change", key))[0][0]
-                if not touched or (revision.seen is not None and revision.seen < newest):
+                if not touched or is_outdated(revision.seen, touched[0][1], newest):
                     raise NotAsExpected
                 change = touched[0][0]
                 await self._change(connection, change_values(key, revision, change, same_time))

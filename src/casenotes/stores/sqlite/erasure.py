@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from casenotes.stores.learned_rows import Values, optional_thread_key
-from casenotes.stores.revisions import ERASED, ERASED_WITH_RESOURCE
+from casenotes.stores.revisions import AFTER_RESOURCE, AFTER_THREAD, ERASED, ERASED_WITH_RESOURCE
 from casenotes.stores.sqlite.learning import Run
 from casenotes.types import Scope
 
@@ -40,7 +40,8 @@ class SqliteErasure:
             table: connection.execute(self._sql[name], values).rowcount
             for table, name in (*ERASED, *(ERASED_WITH_RESOURCE if whole else ()))
         }
-        connection.execute(self._sql["count_erasure" if whole else "renew_scope"], {} if whole else values)
+        for name in AFTER_RESOURCE if whole else AFTER_THREAD:
+            connection.execute(self._sql[name], values)
         return counts
 
     async def traces(self, scope: Scope) -> list[bytes]:
@@ -72,6 +73,7 @@ class SqliteErasure:
 def _rewrite(connection: sqlite3.Connection) -> str:
     """Write the file anew and empty the log; readers of other processes may hold it up for a while."""
     connection.execute("VACUUM")
+    connection.execute("PRAGMA busy_timeout = 0")  # each try would wait that long, and hold up writers
     for _ in range(CHECKPOINT_TRIES):
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if not busy:

@@ -100,9 +100,15 @@ class SqliteEntries:
         ):
             connection.executemany(self._sql[name], rows)
 
-    async def shown(self, scope: Scope) -> list[ShownItem]:
+    async def shown(self, scope: Scope, until_turn: str | None = None) -> list[ShownItem]:
         """See EntryStore.shown."""
-        return [ShownItem(*row) for row in await self._fetch("shown", thread_key(scope))]
+        values = thread_key(scope) | {"turn": until_turn}
+        return [ShownItem(*row) for row in await self._fetch("shown", values)]
+
+    async def hidden(self, scope: Scope, message_ids: Sequence[str]) -> set[str]:
+        """See EntryStore.hidden."""
+        values = scope_key(scope) | {"ids": json.dumps(list(message_ids))}
+        return {row[0] for row in await self._fetch("hidden_messages", values)}
 
     async def receipts(self, scope: Scope, turn_id: str) -> list[CandidateReceipt]:
         """See EntryStore.receipts."""

@@ -264,7 +264,8 @@ VALUES (:agent, :resource, :entry, :message, :start, :stop, :hash)
 ON CONFLICT DO NOTHING
 
 -- name: see_entry_again
-UPDATE entries SET last_seen_at = max(last_seen_at, :seen_at), verified = max(verified, :verified)
+UPDATE entries SET last_seen_at = max(last_seen_at, :seen_at), verified = max(verified, :verified),
+                   origin = CASE WHEN :remembered THEN 'remembered' ELSE origin END
  WHERE agent_id = :agent AND resource_id = :resource AND entry_id = :entry
 
 -- name: insert_receipt
@@ -274,8 +275,15 @@ VALUES (:agent, :resource, :thread, :turn, :position, :status, :reason, :detail,
         :content, :source, :quotes, :entry, :at)
 
 -- name: shown
-SELECT kind, item_id, turn_id FROM shown
- WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+-- In all turns of the thread, or up to one of them.
+SELECT s.kind, s.item_id, s.turn_id FROM shown AS s LEFT JOIN turns AS t
+    ON t.agent_id = s.agent_id AND t.resource_id = s.resource_id AND t.thread_id = s.thread_id
+   AND t.turn_id = s.turn_id
+ WHERE s.agent_id = :agent AND s.resource_id = :resource AND s.thread_id = :thread
+   AND (:turn IS NULL OR s.turn_id = :turn OR t.first_seq <= (
+        SELECT u.first_seq FROM turns AS u
+         WHERE u.agent_id = :agent AND u.resource_id = :resource AND u.thread_id = :thread
+           AND u.turn_id = :turn))
 
 -- name: receipts
 SELECT status, content, source, reason, detail, quotes, entry_id FROM receipts
@@ -378,7 +386,7 @@ ON CONFLICT DO UPDATE SET calls = u.calls + excluded.calls,
 -- name: touch_scope
 -- The next change number of a scope that exists; a late writer must not bring back one that was erased.
 UPDATE scopes SET change = change + 1 WHERE agent_id = :agent AND resource_id = :resource
-RETURNING change
+RETURNING change, epoch
 
 -- name: renew_scope
 -- Indexes of this scope in memory, in any process, are to be built anew.
@@ -653,3 +661,33 @@ SELECT EXISTS (SELECT 1 FROM messages
                 WHERE instr(CAST(content AS BLOB), :piece) OR instr(CAST(quotes AS BLOB), :piece)
                    OR instr(CAST(detail AS BLOB), :piece))
     OR EXISTS (SELECT 1 FROM revisions WHERE instr(CAST(detail AS BLOB), :piece))
+
+-- name: hidden_messages
+SELECT message_id FROM messages
+ WHERE agent_id = :agent AND resource_id = :resource AND message_id IN (SELECT value FROM json_each(:ids)) AND hidden = 1
+
+-- name: restore_merged
+-- Entries of other threads that were told in a merged one are current again when that one is gone.
+UPDATE entries AS e SET status = 'active', valid_until = NULL, superseded_by = NULL
+ WHERE agent_id = :agent AND resource_id = :resource AND status = 'superseded' AND EXISTS (
+     SELECT 1 FROM revisions AS r
+      WHERE r.agent_id = e.agent_id AND r.resource_id = e.resource_id AND r.item_id = e.entry_id
+        AND r.action = 'merged' AND r.successor_id = e.superseded_by AND r.undone_at IS NULL)
+   AND NOT EXISTS (SELECT 1 FROM entries AS n
+                    WHERE n.agent_id = e.agent_id AND n.resource_id = e.resource_id AND n.entry_id = e.superseded_by)
+   AND NOT EXISTS (SELECT 1 FROM entries AS n
+                    WHERE n.agent_id = e.agent_id AND n.resource_id = e.resource_id
+                      AND n.content_hash = e.content_hash AND n.status = 'active')
+
+-- name: loosen_successors
+UPDATE entries AS e SET superseded_by = NULL
+ WHERE agent_id = :agent AND resource_id = :resource AND superseded_by IS NOT NULL AND NOT EXISTS (
+     SELECT 1 FROM entries AS n
+      WHERE n.agent_id = e.agent_id AND n.resource_id = e.resource_id AND n.entry_id = e.superseded_by)
+
+-- name: loosen_quotes
+-- Revisions whose words are gone keep what happened.
+UPDATE revisions AS r SET message_id = NULL, start = NULL, stop = NULL, quote_hash = NULL
+ WHERE agent_id = :agent AND resource_id = :resource AND message_id IS NOT NULL AND NOT EXISTS (
+     SELECT 1 FROM messages AS m
+      WHERE m.agent_id = r.agent_id AND m.resource_id = r.resource_id AND m.message_id = r.message_id)

@@ -26,6 +26,7 @@ from casenotes.stores.revised_rows import (
     change_values,
     check_undo,
     history_from_rows,
+    is_outdated,
     of_kind,
     taken_again,
     that_change,
@@ -63,7 +64,7 @@ class SqliteRevisions:
             raise lease_lost(lease)
         newest = connection.execute(self._sql["entries_change"], key).fetchone()[0]
         touched = connection.execute(self._sql["touch_scope"], key).fetchone()
-        if not touched or (revision.seen is not None and revision.seen < newest):
+        if not touched or is_outdated(revision.seen, touched[1], newest):
             raise NotAsExpected
         self._change(connection, change_values(key, revision, touched[0], micros))
         self._add(connection, key, revision, touched[0])

@@ -39,6 +39,7 @@ CREATE TABLE casenotes.revisions (                      -- one row for each item
 );
 
 CREATE INDEX revisions_by_item ON casenotes.revisions (agent_id, resource_id, item_id);
+CREATE INDEX conflicts ON casenotes.revisions (agent_id, resource_id) WHERE action = 'conflicting';
 CREATE INDEX revisions_by_successor ON casenotes.revisions (agent_id, resource_id, successor_id)
     WHERE successor_id IS NOT NULL;
 

@@ -66,6 +66,7 @@ CREATE TABLE revisions (                            -- one row for each item tha
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX revisions_by_item ON revisions (agent_id, resource_id, item_id);
+CREATE INDEX conflicts ON revisions (agent_id, resource_id) WHERE action = 'conflicting';
 CREATE INDEX revisions_by_successor ON revisions (agent_id, resource_id, successor_id)
     WHERE successor_id IS NOT NULL;
 

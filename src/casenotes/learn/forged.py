@@ -23,7 +23,9 @@ _ROLE = re.compile(
     r"|[(\[{]system[ _](?:message|prompt|note)[)\]}]"
 )
 _CALL = re.compile(
-    r"</?(?:tool_calls?|function_calls?|tool_use|invoke|tool)(?:\s[^>\n]{0,80})?>|<function=|<\|(?:tool|python_tag)"
+    r"</?(?:\w{1,12}:)?(?:tool_use|invoke|tool|(?:tool|function)[-_](?:call|result|response|output)s?)"
+    r"(?:\s[^>\n]{0,80})?>"
+    r"|<function=|<\|(?:tool|python_tag)|\[/?(?:tool_results|tool_calls|available_tools)\]"
     r"|\baction: ?[\w.-]{2,60}\s{1,4}action input: ?\S"
 )
 _COMMAND = re.compile(
@@ -38,11 +40,47 @@ _LINK = re.compile(
     r"!?\[[^\]\n]{0,200}\]\(\s?(?:https?:)?//[^)\s]{1,300}?[?&/=](?:\{|\[|<|%7b|\$\{?[a-z_])"
     r"|<img\b[^>\n]{0,80}\bsrc\s?=\s?[\"']?(?:https?:)?//[^>\s]{1,300}?[?&/=](?:\{|\[|<|\$\{?[a-z_])"
 )
+_TALK = (
+    r"(?:(?:full|whole|entire|last|user)[-_+])?"
+    r"(?:conversations?|chats?|history|transcripts?|messages?|prompts?|memory|memories|secrets?|tokens?|passwords?|credentials?|cookies?)(?:[-_+](?:history|log|logs|text|data|content|here))?"
+)
+_OF_USER = (
+    r"(?:(?:user|your|first|last|full)[-_+]?)?"
+    r"(?:names?|e?mails?|users?|data|question|answer|input|notes|context)"
+)
+_WHERE = r"(?:(?:https?:)?//[^)>\s\"']{1,300}?[?&])"
+_SHOWS = (
+    r"(?:\w{0,20}"
+    r"(?:tab|view|page|mode|type|sort|order|by|section|action|topic|tag|style|logo|icon|label|format))"
+)
+_SEEKS = r"(?:q|s|query|search|term|keywords?|filter|category|ref|source|scope)"
+_ENDS = r"(?=[&#)>\s\"']|\Z)"
+_LOADED = (
+    rf"(?:(?!{_SHOWS}=)[\w.-]{{1,40}}=(?:{_TALK}|{_OF_USER})?{_ENDS}"
+    r"|(?:conversations?|chat|history|secrets?|passwords?)=)"
+)
+_FOLLOWED = rf"(?!(?:{_SHOWS}|{_SEEKS})=)[\w.-]{{1,40}}={_TALK}{_ENDS}"
+_CARRIER = re.compile(
+    rf"!\[[^\]\n]{{0,200}}\]\(\s?{_WHERE}{_LOADED}"
+    rf"|<(?:img|iframe|embed|video|audio|source)\b[^>\n]{{0,80}}\bsrc\s?=\s?[\"']?{_WHERE}{_LOADED}"
+    rf"|\[[^\]\n]{{0,200}}\]\(\s?{_WHERE}{_FOLLOWED}"
+    rf"|<a\b[^>\n]{{0,80}}\bhref\s?=\s?[\"']?{_WHERE}{_FOLLOWED}"
+)
+"""Addresses whose query names what was said: an image is fetched unasked, a link may search for a word."""
+_AGE = r"\((?:today|\d{1,4} (?:day|week|month|year)s? ago)(?:; another note says otherwise)?\)"
+_NOTE = re.compile(
+    rf"(?:\n ?|[.!?)\"'\]] )[-*\u2022] (?![0-9a-f]{{7}})[^\n]{{1,300}}?{_AGE}(?=\s?(?:\n|\Z|- ))"
+    rf"|{_AGE} ?\n ?[-*\u2022] (?![0-9a-f]{{7}})"
+    rf"|\b(?:user|assistant|system) said: \"[^\"\n]{{0,300}}\" {_AGE}"
+)
+"""Lines as our blocks have them, with an age; the log of a repository has a hash before its subject."""
 _SHAPES: Sequence[tuple[str, Sequence[str], re.Pattern[str]]] = (
     ("order_to_agent", ("<", "[", "##", "system"), _ROLE),
-    ("tool_call", ("<", "action"), _CALL),
+    ("tool_call", ("<", "action", "["), _CALL),
     ("tool_call", ("curl", "wget", "base64", "/dev/tcp", "rm -", "iwr", "nc -"), _COMMAND),
     ("data_sink", ("](", "<img"), _LINK),
+    ("data_sink", ("](", "src", "href"), _CARRIER),
+    ("order_to_agent", ("ago)", "(today", "ago;"), _NOTE),
 )
 _CLOSING = re.compile(
     r"</ ?((?:known-|session-)?memory|user-profile|observations|episodes|plan|transcript|value|description) ?>"

@@ -46,6 +46,7 @@ _NAMED = (
     ("<sink>", re.compile(f"{_ADDRESS}|{_IBAN}", re.VERBOSE)),
     ("<amount>", re.compile(_MONEY)),
     ("<number>", re.compile(r"\d{5,}")),
+    ("<named>", re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")),
     ("<end>", re.compile(_END)),
     (":", re.compile(r"[:,;\u3001]*:[:,;\u3001]*")),
     (",", re.compile(r"[,;\u3001]+|[*>#\u2022-]+")),
@@ -213,7 +214,7 @@ def _by_phrase(languages: Mapping[str, Classes]) -> Mapping[tuple[str, ...], set
         for name, phrases in lists.items():
             for phrase in phrases:
                 classes[tuple(_words(folded(phrase)))].add(name)
-    for name in ("sink", "amount", "number"):
+    for name in ("sink", "amount", "number", "named"):
         classes[f"<{name}>",].add(name)
     classes[":",].add(":")
     for mark in (",", ":", "<end>"):

@@ -73,7 +73,7 @@ class TestFaults:
     async def test_every_planted_fault_is_found_and_nothing_else(self, store_url: str) -> None:
         async with opened(store_url, learner(), config=settings(reflect=False)) as memory:
             ids = await filled(memory)
-            twin = await _twin(memory, ids)
+            twin = await _twin(memory, ids, store_url)
             echo = await _echo(memory, ids, store_url)
         plant(store_url, ids)
         async with opened(store_url) as memory:
@@ -99,7 +99,7 @@ class TestFaults:
     async def test_what_fails_is_dropped_and_can_be_taken_back(self, store_url: str) -> None:
         async with opened(store_url, learner(), config=settings(reflect=False)) as memory:
             ids = await filled(memory)
-            twin = await _twin(memory, ids)
+            twin = await _twin(memory, ids, store_url)
         plant(store_url, ids)
         async with opened(store_url) as memory:
             before = {fault.entry_id for fault in (await memory.audit()).failed}
@@ -133,11 +133,34 @@ class TestFaults:
             assert ids["good"] not in never
 
 
-async def _twin(memory: Memory, ids: dict[str, str]) -> str:
+class TestHealthyEntries:
+    async def test_corroboration_under_another_label_is_sound(self, store_url: str) -> None:
+        said = "The certificate of mail-1 expired on Friday."
+        labels = iter(["user_assertion", "verified_assistant_finding"])
+        model = ScriptedModel(
+            lambda request: {"entries": [entry(said, said, next(labels))]} if request.task == "extract" else {}
+        )
+        async with opened(store_url, model) as memory:
+            await turn(memory, MIRA, said)
+            receipt = await turn(memory, LATER, "What did you find?", f"I looked: {said}")
+            assert receipt.candidates[0].status == "corroborated"
+            assert (await memory.audit()).failed == ()
+
+    async def test_of_two_alike_the_one_the_user_asked_to_keep_stays(self, sqlite_url: str) -> None:
+        async with opened(sqlite_url, learner()) as memory:
+            ids = await filled(memory)
+            twin = await _twin(memory, ids, sqlite_url)
+            run(sqlite_url, "UPDATE entries SET origin = 'remembered' WHERE entry_id = ?", twin)
+            (fault,) = (await memory.audit()).failed
+            assert (fault.kind, fault.entry_id, fault.other) == ("duplicate", ids["twin"], twin)
+
+
+async def _twin(memory: Memory, ids: dict[str, str], url: str) -> str:
     """A second entry that says what the first says, as a store without similarity would have it."""
     said = "The attachment scanner of mail-10 overlooked a worm."
     memory._clock.set(NOW + timedelta(days=1))
     kept = await memory.remember(replace(MIRA, thread_id="twin"), said)
+    run(url, "UPDATE entries SET origin = 'learned' WHERE entry_id = ?", kept.id)
     store = memory._store
     space = (await store.spaces())[0]
     vectors = {row.id: row for row in (await store.changes(MIRA, space.id, 0)).vectors}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from conversation import JONAS, LATER, MIRA, NOW, SAID, SKEW, entry, opened, proposes, settings, statuses, turn
+from reflection import learning, stating
 
-from casenotes import Memory, Message, Scope
+from casenotes import JobSettings, Memory, Message, Scope
 from casenotes.errors import InvalidScope, UsageError
 from casenotes.testing import FrozenClock
 
@@ -80,6 +82,10 @@ class TestRemember:
             kept = await memory.remember(MIRA, "The password of the router is hunter2!Qx.")
             assert "hunter2" not in kept.content
             assert "hunter2" not in kept.evidence[0].quote
+            apart = await memory.remember(LATER, "The password is\n\n   hunter2secret9")
+            assert "hunter2secret9" not in apart.content
+            gone = await memory.forget(MIRA, entry_id=kept.id, dry_run=True)
+            assert "hunter2" not in repr(gone)
 
 
 class TestForget:
@@ -158,6 +164,35 @@ class TestForget:
             assert len(await hits(other, "spare key of rack 12")) == 2
             await one.forget(MIRA, entry_id=kept.id)
             assert await hits(other, "spare key of rack 12") == []
+
+
+class TestForgottenStaysForgotten:
+    async def test_nothing_is_learned_from_a_thread_that_was_forgotten_meanwhile(self, store_url: str) -> None:
+        config = replace(settings(), jobs=JobSettings(in_process=False))
+        async with opened(store_url, proposes(entry(SKEW, SAID)), config=config) as memory:
+            await memory.complete(await memory.begin(MIRA, SAID), "I see.")
+            await memory.forget(MIRA, thread_id="monday")
+            (receipt,) = await memory.flush(MIRA)
+            assert statuses(receipt) == [("rejected", "forgotten")]
+
+    async def test_forgetting_a_merged_entry_forgets_what_it_was_made_of(self, sqlite_url: str) -> None:
+        one, two = "The pump of hall 3 failed on Monday.", "The pump of hall 3 failed: no oil."
+        whole = "The pump of hall 3 failed on Monday: no oil."
+
+        def reflect(notes: dict[str, str]) -> dict[str, object]:
+            ids = [notes[text] for text in (one, two) if text in notes]
+            return {"merge": [{"supersedes": ids, "content": whole}]} if len(ids) == 2 else {}
+
+        clock = FrozenClock(NOW)
+        async with opened(sqlite_url, learning(stating(one, two), reflect), clock=clock) as memory:
+            await turn(memory, MIRA, one)
+            clock.set(NOW + timedelta(days=3))
+            await turn(memory, LATER, two)
+            (merged,) = [h for h in await memory.recall(MIRA.owner, "pump of hall 3", 9) if h.kind == "entry"]
+            assert merged.content == whole
+            await memory.forget(MIRA, entry_id=merged.id)
+            past = await memory.recall(MIRA.owner, "pump of hall 3", 9, as_of=NOW + timedelta(days=1))
+            assert past == []
 
 
 class TestExplain:

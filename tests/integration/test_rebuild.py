@@ -10,8 +10,8 @@ from conversation import JONAS, LATER, MIRA, NOW, entry, opened, proposes, setti
 from reflection import learning, stating, supersedes
 
 from casenotes import Memory
-from casenotes.errors import SettingsError, StoreError
-from casenotes.testing import FrozenClock, ScriptedModel
+from casenotes.errors import ModelRefused, SettingsError, StoreError
+from casenotes.testing import FrozenClock, HashEmbedder, ScriptedModel
 
 FIRST = "The pump of hall 3 stopped because the filter was clogged."
 SECOND = "The lamp of hall 4 flickers since the storm."
@@ -143,3 +143,94 @@ class TestRebuild:
                 await memory.rebuild(MIRA)
             with pytest.raises(SettingsError, match="CASENOTES_MODEL"):
                 await memory.estimate_rebuild(MIRA)
+
+    async def test_what_is_learned_meanwhile_is_not_lost(self, store_url: str) -> None:
+        await first_time(store_url)
+        third = "The roof of hall 6 leaks above the crane."
+        facts = learning(stating(FIRST, SECOND, third), lambda _n: {})
+        async with opened(store_url, facts) as memory:
+            talked = False
+
+            async def answer(request: Any) -> Any:
+                nonlocal talked
+                if not talked:
+                    talked = True
+                    await turn(memory, replace(MIRA, thread_id="friday"), third)
+                return (await facts.ask(request)).output
+
+            async with opened(store_url, ScriptedModel(answer)) as other:
+                plan = await other.rebuild(MIRA)
+                assert (plan.turns, plan.is_different) == (3, False)
+
+    async def test_what_was_shown_later_is_no_echo(self, sqlite_url: str) -> None:
+        """Findings of the assistant that were recalled in their own thread are found again."""
+        first = "I measured it: the belt of hall 8 runs 12 percent too fast since Monday."
+        second = f"{first} The gear wheel of that belt is worn."
+        found = [entry(text, text, "verified_assistant_finding") for text in (first, second)]
+
+        def answer(request: Any) -> Any:
+            said = [item for item in found if item["content"] in request.prompt.partition("<transcript>")[2]]
+            return {"entries": said[-1:]} if request.task == "extract" else {}
+
+        config = replace(settings(dedupe_similarity_threshold=False), last_messages=2)
+        async with opened(sqlite_url, ScriptedModel(answer), config=config) as memory:
+            for said in (first, second):
+                assert (await turn(memory, MIRA, "How is it?", said)).candidates[0].status in (
+                    "stored",
+                    "rejected",
+                )
+            before = await memory.recall(MIRA, "belt of hall 8 speed", 20)
+            await turn(memory, MIRA, "Thanks, what about the belt of hall 8?", "As I said.")
+            kept = {hit.id for hit in before if hit.kind == "entry"}
+            plan = await memory.rebuild(MIRA)
+            assert {e.id for e in plan.kept} == kept
+            assert not plan.is_different
+
+    async def test_one_failing_call_does_not_cost_the_whole_rebuild(self, sqlite_url: str) -> None:
+        await first_time(sqlite_url)
+
+        def broken(request: Any) -> Any:
+            if SECOND in request.prompt:
+                raise ModelRefused("this text is filtered")
+            return {"entries": [entry(BETTER, FIRST)]}
+
+        async with opened(sqlite_url, ScriptedModel(broken)) as memory:
+            plan = await memory.rebuild(MIRA)
+            assert [pair.new.content for pair in plan.changed] == [BETTER]
+            assert (len(plan.failed), plan.gone) == (1, ())
+            assert SECOND in [kept.content for kept in plan.kept]
+
+    async def test_the_users_wishes_are_not_decided_anew(self, sqlite_url: str) -> None:
+        """A text that was learned and then asked to be kept stays, whatever the model says now."""
+        async with opened(sqlite_url, learning(stating(FIRST), lambda _n: {})) as memory:
+            await turn(memory, MIRA, FIRST)
+            assert (await memory.remember(MIRA, FIRST)).origin == "remembered"
+        async with opened(sqlite_url, proposes()) as memory:
+            plan = await memory.rebuild(MIRA)
+            assert (plan.gone, plan.changed) == ((), ())
+
+    async def test_forgotten_threads_stay_forgotten_in_other_words(self, sqlite_url: str) -> None:
+        await first_time(sqlite_url)
+        async with opened(sqlite_url, better()) as memory:
+            await memory.forget(MIRA, thread_id="monday")
+            plan = await memory.rebuild(MIRA)
+            assert BETTER not in [e.content for e in (*plan.added, *(pair.new for pair in plan.changed))]
+
+    async def test_a_plan_from_before_an_erasure_brings_nothing_back(self, store_url: str) -> None:
+        await first_time(store_url)
+        async with opened(store_url, better()) as memory:
+            plan = await memory.rebuild(MIRA)
+            await memory.erase(MIRA.owner, scrub=False)
+            await memory.append(MIRA, "Good morning.")
+            with pytest.raises(StoreError, match="run it again"):
+                await memory.switch_to(plan)
+            assert await active(memory) == []
+
+    async def test_a_plan_from_before_a_new_embedder_keeps_the_store_sound(self, sqlite_url: str) -> None:
+        await first_time(sqlite_url)
+        async with opened(sqlite_url, better()) as memory:
+            plan = await memory.rebuild(MIRA)
+            await memory.reembed(HashEmbedder(32))
+            with pytest.raises(StoreError, match="run it again"):
+                await memory.switch_to(plan)
+            assert all(finding.status != "failed" for finding in await memory.check())

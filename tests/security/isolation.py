@@ -358,8 +358,7 @@ async def forget_foreign(dice: Dice) -> object:
 
 
 async def explain(dice: Dice) -> object:
-    told = await dice.memory.explain(dice.pick(list(dice.mine.entries)), scope=dice.mine.owner)
-    return told
+    return await dice.memory.explain(dice.pick(list(dice.mine.entries)), scope=dice.mine.owner)
 
 
 async def explain_foreign(dice: Dice) -> object:

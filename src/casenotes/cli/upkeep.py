@@ -54,8 +54,8 @@ def audit_command(
 ) -> None:
     """Verify every entry against its source again; exit code 1 if something fails.
 
-    Without --agent and --resource the whole store is looked at. Entries that were never checked or never recalled
-    are counted, but do not fail.
+    Without --agent and --resource the whole store is looked at. Entries that were never checked or
+    never recalled are counted, but do not fail.
     """
     found = asyncio.run(_audit(db, agent, resource, fix))
     if json:

@@ -41,7 +41,7 @@ def evidence_for(content: str, asked: Sequence[Message]) -> Evidence:
     users = [message for message in asked if message.role == "user" and message.text.strip()]
     if not users:
         raise UsageError("the turn has no message of the user that could have asked to remember something")
-    if missing := unsupported(content, [mask(message.text) for message in asked]):
+    if missing := unsupported(content, [mask(collapse(message.text)) for message in asked]):
         raise UsageError(f"the text to remember names what nobody said in this turn: {', '.join(missing)}")
     for message in reversed(users):
         if found := find_quote(content, [passage(message)]):

@@ -251,7 +251,7 @@ class ScopeIndex:
             pairs: list[tuple[str, str]] = []
             for start in range(0, len(rows), ALIKE_AT_ONCE):
                 some = rows[start : start + ALIKE_AT_ONCE]
-                cosines = self._vectors.cosines(rows, self._vectors.exact(some))
+                cosines = self._vectors.cosines(rows, self._vectors.unfolded(some))
                 for i, j in np.argwhere(cosines >= least).tolist():
                     if i < start + j:
                         pairs.append((self._ids[rows[i]], self._ids[some[j]]))

@@ -90,19 +90,19 @@ class VectorTable:
         if not usable.all():
             values, rows = values[usable], [row for row, good in zip(rows, usable, strict=True) if good]
         known = [row for row in rows if self._scales[row]]
-        self._sum += values.sum(axis=0, dtype=np.float64) - self.exact(known).sum(axis=0, dtype=np.float64)
+        self._sum += values.sum(axis=0, dtype=np.float64) - self.unfolded(known).sum(axis=0, dtype=np.float64)
         self._scales[rows] = np.abs(values).max(axis=1) / LARGEST
         self._rows[rows] = np.rint(values / self._scales[rows][:, None]).astype(np.int16)
         self._filled += len(rows) - len(known)
         self._mean_products = None
 
-    def exact(self, rows: list[int]) -> Matrix:
+    def unfolded(self, rows: list[int]) -> Matrix:
         """Those rows as they were filled in, up to rounding."""
         return self._rows[rows] * self._scales[rows][:, None]
 
     def cosines(self, rows: list[int], vectors: Matrix) -> Matrix:
         """The cosine of those rows with each of some unit vectors, one column a vector."""
-        return self.exact(rows) @ vectors.T
+        return self.unfolded(rows) @ vectors.T
 
     def exempt(self, row: int) -> None:
         """That row will never have a vector: its text is blank."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from casenotes.errors import LeaseLost, UsageError
-from casenotes.stores.base import Freshness, Store, VectorRow
+from casenotes.stores.base import Freshness, Shown, Store, TurnMark, VectorRow
 from casenotes.stores.learning import DayUsage
 from casenotes.stores.revisions import ItemChange, NewRevision
 from casenotes.testing.learning_contract import (
@@ -116,11 +116,11 @@ class RevisionContract(LearningContract):
 
     async def test_a_revision_that_saw_too_little_does_nothing(self, store: Store) -> None:
         await stored_entry(store)
-        seen = (await store.freshness(ANN)).change
+        seen = await store.freshness(ANN)
         await finished_turn(store, turn_id="two")
         await store.entries.save(ANN, await leased(store), learned([entry("e2", "Other.")], "two"))
         assert not await store.revisions.revise(ANN, revision(superseded(), seen=seen))
-        seen = (await store.freshness(ANN)).change
+        seen = await store.freshness(ANN)
         assert await store.revisions.revise(ANN, revision(superseded(), seen=seen))
 
     async def test_a_worker_that_was_overtaken_revises_nothing(self, store: Store) -> None:
@@ -268,6 +268,52 @@ class RevisionContract(LearningContract):
         left = await store.entries.get(ANN, ["e1", "e2", "e3", "e4"])
         assert {e.id: e.evidence for e in left.values()} == {"e3": (elsewhere,), "e4": (elsewhere,)}
         assert [thread.thread_id for thread in await store.threads(ANN)] == ["t2"]
+
+    async def test_erasing_a_merge_gives_its_other_sources_back(self, store: Store) -> None:
+        await two_entries(store)
+        await store.append(TUESDAY, [said("m2", TEXT)])
+        await finished_turn(store, TUESDAY, "three")
+        words = Evidence("m2", 7, 42, TEXT[7:42])
+        own = entry("e3", "Of Tuesday.", message_id="m2", evidence=[words])
+        assert await store.entries.save(TUESDAY, await leased(store, TUESDAY), learned([own], "three"))
+        merged = entry("e4", "Of both.", origin="merged", thread_id="t1", evidence=[QUOTE, words])
+        changes = [superseded("e2", "e1", quote=words)]
+        changes += [replace(superseded(old, "e4"), action="merged") for old in ("e1", "e3")]
+        assert await store.revisions.revise(ANN, revision(*changes, entries=[merged]))
+        await store.erasure.erase(ANN)
+        left = await store.entries.get(ANN, ["e1", "e2", "e3", "e4"])
+        assert {e.id: (e.status, e.superseded_by) for e in left.values()} == {"e3": ("active", None)}
+
+    async def test_erased_words_are_named_by_no_revision_of_others(self, store: Store) -> None:
+        await two_entries(store)
+        await store.append(TUESDAY, [said("m2", TEXT)])
+        words = Evidence("m2", 7, 42, TEXT[7:42])
+        assert await store.revisions.revise(ANN, revision(superseded(quote=words)))
+        await store.erasure.erase(TUESDAY)
+        (told,) = await store.revisions.history(ANN, ["e1"])
+        assert (told.action, told.quote) == ("superseded", None)
+
+    async def test_a_revision_from_before_a_removal_does_nothing(self, store: Store) -> None:
+        await two_entries(store)
+        seen = await store.freshness(ANN)
+        await store.append(TUESDAY, [said("m2", TEXT)])
+        await store.erasure.erase(TUESDAY)
+        assert not await store.revisions.revise(ANN, revision(superseded(), seen=seen))
+
+    async def test_what_was_shown_is_told_up_to_a_turn(self, store: Store) -> None:
+        for name in ("one", "two"):
+            await store.append(ANN, [said(f"{name}-in")], TurnMark(name, "open", NOON))
+            shown = [Shown("entry", f"shown-in-{name}")]
+            await store.append(ANN, [], TurnMark(name, "success", NOON, shown=shown))
+        items = [item.id for item in await store.entries.shown(ANN, "one")]
+        assert items == ["shown-in-one"]
+        assert len(await store.entries.shown(ANN, "two")) == len(await store.entries.shown(ANN)) == 2
+
+    async def test_hidden_messages_are_told(self, store: Store) -> None:
+        await store.append(ANN, [said("a"), said("b")])
+        await store.revisions.revise(ANN, revision(ItemChange("a", "forgotten", kind="message")))
+        assert await store.entries.hidden(ANN, ["a", "b", "c"]) == {"a"}
+        assert await store.entries.hidden(BOB, ["a"]) == set()
 
     async def test_a_late_writer_brings_nothing_back(self, store: Store) -> None:
         await finished_turn(store)

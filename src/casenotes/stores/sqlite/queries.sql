@@ -483,7 +483,8 @@ SELECT r.revision_id, r.kind, r.item_id, r.action, r.actor, r.created_at, r.succ
  ORDER BY r.change, r.revision_id, r.kind, r.item_id
 
 -- name: conflicts
-SELECT r.item_id, r.successor_id FROM revisions AS r
+-- Asked at every recall: few revisions are conflicts, and the planner would read all of them.
+SELECT r.item_id, r.successor_id FROM revisions AS r INDEXED BY conflicts
   JOIN entries AS a ON a.agent_id = r.agent_id AND a.resource_id = r.resource_id AND a.entry_id = r.item_id
   JOIN entries AS b ON b.agent_id = r.agent_id AND b.resource_id = r.resource_id AND b.entry_id = r.successor_id
  WHERE r.agent_id = :agent AND r.resource_id = :resource AND r.action = 'conflicting' AND r.undone_at IS NULL

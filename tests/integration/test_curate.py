@@ -84,6 +84,7 @@ class TestRemember:
             assert "hunter2" not in kept.evidence[0].quote
             apart = await memory.remember(LATER, "The password is\n\n   hunter2secret9")
             assert "hunter2secret9" not in apart.content
+            assert (await memory.audit(MIRA)).failed == ()
             gone = await memory.forget(MIRA, entry_id=kept.id, dry_run=True)
             assert "hunter2" not in repr(gone)
 

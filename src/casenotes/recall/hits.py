@@ -27,7 +27,7 @@ async def read_hits(store: Store, scope: Scope, found: Sequence[Found], *, as_bl
     user and assistant said, not what tools were asked and answered.
     """
     wanted = {kind: [item_id for of, item_id, _ in found if of == kind] for kind in ("entry", "message")}
-    entries = await store.entries.get(scope, wanted["entry"]) if wanted["entry"] else {}
+    entries, conflicts = await _read_entries(store, scope, wanted["entry"])
     quoted = [quote.message_id for entry in entries.values() for quote in entry.evidence if not as_block]
     ids = list(dict.fromkeys([*wanted["message"], *quoted]))
     messages = await store.messages(scope, ids) if ids else {}
@@ -40,7 +40,16 @@ async def read_hits(store: Store, scope: Scope, found: Sequence[Found], *, as_bl
     make = partial(_hits, found, entries, messages)
     is_long = sum(len(message.text) for message in messages.values()) > INLINE_CHARACTERS
     hits = await asyncio.to_thread(make) if is_long else make()
-    return with_conflicts(hits, await store.revisions.conflicts(scope, list(entries))) if entries else hits
+    return with_conflicts(hits, conflicts)
+
+
+async def _read_entries(
+    store: Store, scope: Scope, ids: Sequence[str]
+) -> tuple[dict[str, Entry], list[tuple[str, str]]]:
+    """Entries and their conflicts, read side by side: a turn waits for it."""
+    if not ids:
+        return {}, []
+    return await asyncio.gather(store.entries.get(scope, ids), store.revisions.conflicts(scope, ids))
 
 
 def with_conflicts(hits: Sequence[Hit], pairs: Sequence[tuple[str, str]]) -> list[Hit]:

@@ -84,8 +84,8 @@ async def test_no_job_brings_back_what_was_erased(store_url: str) -> None:
         assert [f.name for f in await memory.check() if f.status == "failed"] == []
 
 
-async def test_erasing_while_another_process_learns(store_url: str) -> None:
-    """Two memories on one store: the one that erases knows nothing of the other's jobs."""
+async def test_erasing_in_one_memory_while_another_learns(store_url: str) -> None:
+    """Two memories on one store, in one process: the one that erases knows nothing of the other's jobs."""
     random.seed(21)
     async with opened(store_url, ScriptedModel(slow_answer)) as one, opened(store_url) as other:
         owners = []

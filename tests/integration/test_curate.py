@@ -159,7 +159,7 @@ class TestForget:
             with pytest.raises(UsageError, match=kept.id):
                 await memory.forget(JONAS, entry_id=kept.id)
 
-    async def test_two_processes_forget_and_recall(self, sqlite_url: str) -> None:
+    async def test_a_second_open_memory_forgets_too(self, sqlite_url: str) -> None:
         async with opened(sqlite_url) as one, opened(sqlite_url) as other:
             kept = await one.remember(MIRA, WISH)
             assert len(await hits(other, "spare key of rack 12")) == 2

@@ -141,7 +141,7 @@ class TestNothingIsLeft:
             assert {hit.content for hit in hits} == {kept}
             assert (await memory.audit()).failed == ()
 
-    async def test_a_user_who_comes_back_is_found_again_in_every_process(self, store_url: str) -> None:
+    async def test_a_user_who_comes_back_is_found_again_in_every_open_memory(self, store_url: str) -> None:
         async with opened(store_url) as one, opened(store_url) as two:
             for memory in (one, two):
                 await memory.append(MIRA, "The boiler of house 7 leaks.")

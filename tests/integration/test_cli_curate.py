@@ -101,6 +101,9 @@ class TestWholeMemories:
         told = cli("erase", "--resource", "mira", "--yes").stdout
         assert "none is left" in " ".join(told.split())
         assert WISH.encode() not in Path(sqlite_url.removeprefix("sqlite:///")).read_bytes()
+        mistyped = cli("erase", "--resource", "mirra", "--yes")
+        assert "Nothing was erased" in " ".join(mistyped.stderr.split())
+        assert "none is left" not in mistyped.stdout
         again = values(cli("erase", "--resource", "mira", "--yes", "--json"))
         assert (sum(again["rows"].values()), again["proven"]) == (0, True)
         assert values(cli("recall", "boat Alma Mater", "--resource", "jonas", "--json"))["hits"]

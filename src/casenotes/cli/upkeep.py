@@ -255,9 +255,14 @@ async def _erase(db: str | None, scope: Scope, *, scrub: bool) -> Erased:
 
 
 def _print_erased(erased: Erased) -> None:
-    print_table(["removed", "rows"], [[table, count] for table, count in erased.rows.items() if count])
     if not sum(erased.rows.values()):
-        console.print("There was nothing of that name; `casenotes stats` lists what there is.")
+        errors.print(
+            "Nothing was erased: there is nothing of that name; `casenotes stats` lists what there is.",
+            style="yellow",
+            markup=False,
+        )
+        return
+    print_table(["removed", "rows"], [[table, count] for table, count in erased.rows.items() if count])
     residue = erased.residue
     if residue.skipped:
         errors.print(f"Remains were not looked for: {residue.skipped}", style="yellow", markup=False)

@@ -7,6 +7,7 @@ CasenotesError
 │   ├── SettingsError         a setting that is unknown, out of range or in conflict
 │   └── MissingExtra          an optional part is not installed: the text names the extra
 ├── MessageConflict           the message id is taken by other content: use another id
+├── StateConflict             another writer was faster: read again and repeat
 ├── StoreError                the store cannot do it: read the text for the remedy
 │   ├── StoreUnavailable      not reachable, not writable, locked or closed: mend and retry
 │   ├── StoreDamaged          not a Casenotes store, or a damaged one: restore a backup
@@ -51,6 +52,10 @@ class MissingExtra(UsageError):
 
 class MessageConflict(CasenotesError):
     """A message id is already taken by a message with other content."""
+
+
+class StateConflict(CasenotesError):
+    """Another writer was faster: the version that was seen is no longer the current one."""
 
 
 class StoreError(CasenotesError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -19,13 +21,16 @@ Origin = Literal["learned", "remembered", "merged"]
 Actor = Literal["reflector", "user", "audit", "rebuild"]
 CandidateStatus = Literal["stored", "corroborated", "superseded", "quarantined", "rejected"]
 LearnStatus = Literal["queued", "learned", "failed", "skipped"]
+StepStatus = Literal["pending", "in progress", "done", "failed", "skipped"]
 
 ROLES: tuple[Role, ...] = get_args(Role)
 SPEAKERS: tuple[Role, ...] = ("user", "assistant")
 """Who says something; tools and systems only give information."""
 
+STEP_STATUSES: tuple[StepStatus, ...] = get_args(StepStatus)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 MAX_ID_BYTES = 512
+CHILD_MARK = re.compile(r"/[^/]+-[0-9a-f]{8}$")
 RECALL_TOOL = "recall_memory"
 
 
@@ -48,10 +53,37 @@ class Scope:
             if value is not None and (problem := id_problem(value)):
                 raise InvalidScope(f"{name} {problem}")
 
+    def child(self, name: str, *, shares_memory: bool = False) -> ChildScope:
+        """A new scope for one run of a sub-agent under this conversation."""
+        if self.thread_id is None:
+            raise InvalidScope(f"{self!r} has no thread_id; a sub-agent works under a conversation")
+        if problem := id_problem(name):
+            raise InvalidScope(f"the name of a sub-agent {problem}")
+        return ChildScope(self, name, f"{self.thread_id}/{name}-{secrets.token_hex(4)}", shares_memory)
+
     @property
     def owner(self) -> Scope:
         """Agent and resource without the thread."""
         return Scope(self.agent_id, self.resource_id) if self.thread_id else self
+
+
+@dataclass(frozen=True, slots=True)
+class ChildScope:
+    """Where a sub-agent works: a thread of its own, erased together with its user's data.
+
+    It sees no memory of its parent and leaves nothing in it, unless it `shares_memory`; what it failed at
+    is noted in the parent's thread.
+    """
+
+    parent: Scope
+    name: str
+    thread_id: str
+    shares_memory: bool = False
+
+    @property
+    def scope(self) -> Scope:
+        """The sub-agent's own thread."""
+        return Scope(self.parent.agent_id, self.parent.resource_id, self.thread_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +162,7 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One conversation, as listed."""
+    """One conversation, as listed; where nobody has `named` it, its title is what the user said first."""
 
     thread_id: str
     title: str | None
@@ -138,6 +170,7 @@ class Thread:
     message_count: int
     created_at: datetime
     updated_at: datetime
+    named: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,17 +254,85 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Profile:
+    """What an agent knows about a user: values by field (`Section/Name`), and all of it as Markdown."""
+
+    fields: Mapping[str, tuple[str, ...]]
+    version: int
+    text: str
+    author: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One step of a plan."""
+
+    text: str
+    status: StepStatus = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a thread is working on; whoever changes it names the version that they have seen."""
+
+    goal: str = ""
+    phase: str = ""
+    iteration: int = 1
+    steps: tuple[PlanStep, ...] = ()
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """What became of one run, in a few words."""
+
+    id: str
+    summary: str
+    timestamp: datetime
+    outcome: Outcome
+    token_count: int
+    thread_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Something that was tried in a thread and failed."""
+
+    number: int
+    task: str
+    tried: str
+    error: str
+    outcome: Outcome
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """What a sub-agent is told: its task, the conversation it comes from, and what was tried before."""
+
+    text: str
+    tokens: int
+    attempts: tuple[Attempt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
-    """The rendered text of one layer."""
+    """The rendered text of one layer; a `stable` one changes so seldom that a prompt may begin with it."""
 
     name: str
     text: str
     tokens: int
+    stable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What to put in front of the model call."""
+    """What to put in front of the model call: stable blocks, then messages, then volatile blocks.
+
+    In this order the beginning of the prompt stays the same from call to call, so that a provider's
+    cache keeps hitting; `casenotes.prompt` renders it for several APIs.
+    """
 
     blocks: tuple[Block, ...] = ()
     messages: tuple[Message, ...] = ()
@@ -240,7 +341,17 @@ class Context:
     @property
     def text(self) -> str:
         """All blocks as one string."""
-        return "\n\n".join(block.text for block in self.blocks)
+        return _joined(self.blocks)
+
+    @property
+    def stable_text(self) -> str:
+        """The blocks that belong before the messages."""
+        return _joined(block for block in self.blocks if block.stable)
+
+    @property
+    def volatile_text(self) -> str:
+        """The blocks that belong behind the messages: what was found for this input, the plan."""
+        return _joined(block for block in self.blocks if not block.stable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +374,13 @@ class Turn:
     tools: tuple[Tool, ...] = ()
     message_ids: list[str] = field(default_factory=list, repr=False)
     closing: list[int] = field(default_factory=list, repr=False)  # where `complete` began, once it was called
+    log: list[Message] = field(default_factory=list, repr=False)  # the thread from the turn's window on
+    child: ChildScope | None = None
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it is the turn of a sub-agent that has no part in its parent's memory."""
+        return self.child is not None and not self.child.shares_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +415,11 @@ class Receipt:
         return iter(self.candidates)
 
 
+def is_child(thread_id: str, parent_id: str) -> bool:
+    """Whether a thread was made by `Scope.child` for a sub-agent of another, or for one of that one's."""
+    return CHILD_MARK.search(thread_id) is not None and thread_id.startswith(f"{parent_id}/")
+
+
 def id_problem(value: object) -> str | None:
     """Why a value cannot be an id, or None if it can."""
     if not isinstance(value, str):
@@ -319,6 +442,10 @@ def text_problem(value: str) -> str | None:
     except UnicodeEncodeError as error:
         return f"contains a lone surrogate at position {error.start}; it is not valid Unicode"
     return None
+
+
+def _joined(blocks: Iterable[Block]) -> str:
+    return "\n\n".join(block.text for block in blocks)
 
 
 def _part_text(part: Part) -> str:

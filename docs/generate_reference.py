@@ -47,14 +47,7 @@ def _shown_default(value: object) -> str:
 def settings_page() -> str:
     """Every setting with its default, and the environment variables."""
     lines = ["# Settings", NOTE]
-    for cls in (
-        config.Settings,
-        config.EpisodicSettings,
-        config.JobSettings,
-        config.ModelSettings,
-        config.SearchSettings,
-        config.StorageSettings,
-    ):
+    for cls in (config.Settings, *_parts(config.Settings)):
         lines += [
             f"## {cls.__name__}\n",
             inspect.cleandoc(cls.__doc__ or "") + "\n",
@@ -70,6 +63,12 @@ def settings_page() -> str:
     for item in dataclasses.fields(config.Environment):
         lines.append(f"| `CASENOTES_{item.name.upper()}` | `{item.default}` |")
     return "\n".join(lines) + "\n"
+
+
+def _parts(cls: type) -> Iterator[type]:
+    """The classes of settings that another one holds."""
+    made = [item.default_factory for item in dataclasses.fields(cls)]
+    yield from (type(factory()) for factory in made if factory is not dataclasses.MISSING)
 
 
 def errors_page() -> str:

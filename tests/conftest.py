@@ -21,8 +21,10 @@ from hypothesis import settings
 from casenotes.config import StorageSettings
 from casenotes.stores import create_store
 from casenotes.stores.base import Store
+from casenotes.types import Scope
 
 DATABASE_NUMBERS = itertools.count(1)
+AGENT_NUMBERS = itertools.count(1)
 settings.register_profile("casenotes", deadline=None)  # a busy machine is no reason to fail
 settings.load_profile("casenotes")
 
@@ -92,6 +94,35 @@ def sqlite_url(tmp_path: Path) -> str:
 def store_url(request: pytest.FixtureRequest) -> str:
     """An empty database of each kind in turn."""
     return request.getfixturevalue(f"{request.param}_url")
+
+
+@pytest.fixture(scope="session")
+def shared_postgres_url(postgres_server: str) -> str:
+    """The URL of a database that goes with its server."""
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE shared")
+    return postgres_server.replace("/postgres?", "/shared?")
+
+
+@pytest.fixture(scope="session")
+def shared_sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a file."""
+    return f"sqlite:///{tmp_path_factory.mktemp('shared') / 'store.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def shared_url(request: pytest.FixtureRequest) -> str:
+    """A database of each kind that tests have in common; each takes a `scope` of its own, which saves time.
+
+    Whoever looks at the whole store, or leaves something to be learned, takes `store_url` instead.
+    """
+    return request.getfixturevalue(f"shared_{request.param}_url")
+
+
+@pytest.fixture
+def scope() -> Scope:
+    """A conversation of a user, under an agent that no other test has."""
+    return Scope(f"agent-{next(AGENT_NUMBERS)}", "mira", "monday")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ Settings check themselves when they are made, so a wrong value fails at once and
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -168,11 +168,138 @@ class EpisodicSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileSettings:
+    """What is kept about a user across threads, and how large it may get.
+
+    The fields come from a Markdown `template` (headings and `- **Name**: hint` lines) or from a Pydantic
+    model as `schema`; without either, from the built-in template. With `learn`, a model proposes changes from
+    the user's own statements after each turn: `model`, else the agent's. Sizes are in characters of the
+    rendered document.
+    """
+
+    enabled: bool = True
+    template: str | None = None
+    schema: type | None = None
+    max_characters: int = 6_000
+    max_value_characters: int = 500
+    learn: bool = False
+    model: Any = None
+    min_block_tokens: int = 200
+    max_block_tokens: int = 1_500
+
+    def __post_init__(self) -> None:
+        for name in ("enabled", "learn"):
+            _switch(name, getattr(self, name))
+        for name in ("max_characters", "max_value_characters", "min_block_tokens", "max_block_tokens"):
+            _at_least(name, getattr(self, name), 1)
+        if self.template is not None and not (isinstance(self.template, str) and self.template.strip()):
+            raise SettingsError(f"template is {self.template!r}; give a text, or None for the built-in one")
+        if self.schema is not None and not isinstance(self.schema, type):
+            raise SettingsError(f"schema is {self.schema!r}; give a Pydantic model class, or None")
+        if self.template is not None and self.schema is not None:
+            raise SettingsError(
+                f"template is {self.template[:40]!r} and schema is {self.schema.__name__!r}; a profile has the "
+                "fields of one of them, give one"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """Whether a thread has a plan, and how much of the context it may take."""
+
+    enabled: bool = True
+    min_block_tokens: int = 100
+    max_block_tokens: int = 3_000
+
+    def __post_init__(self) -> None:
+        _switch("enabled", self.enabled)
+        for name in ("min_block_tokens", "max_block_tokens"):
+            _at_least(name, getattr(self, name), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticRecallSettings:
+    """Messages like the current input, each with those around it, as a block of its own.
+
+    `scope` is `thread` (earlier in the conversation) or `resource` (all conversations of the user).
+    """
+
+    enabled: bool = False
+    top_k: int = 5
+    before: int = 2
+    after: int = 1
+    scope: str = "thread"
+    min_block_tokens: int = 0
+    max_block_tokens: int = 4_000
+
+    def __post_init__(self) -> None:
+        _switch("enabled", self.enabled)
+        _at_least("top_k", self.top_k, 1)
+        for name in ("before", "after", "min_block_tokens"):
+            _at_least(name, getattr(self, name), 0)
+        _at_least("max_block_tokens", self.max_block_tokens, 1)
+        _choice("scope", self.scope, ("thread", "resource"))
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodesSettings:
+    """Summaries of finished runs.
+
+    `summariser` is `auto` (a model if there is one, else the heuristic), `model`, `heuristic` (what was
+    asked and what was answered last), `truncate` (the beginning of the run), or an async function of the
+    run's messages and its outcome. `select` is `recent` or `relevant`. With `share_across_users`, all users
+    of an agent see each other's summaries.
+    """
+
+    enabled: bool = True
+    summariser: Any = "auto"
+    model: Any = None
+    max_kept: int = 20
+    max_summary_characters: int = 1_000
+    select: str = "recent"
+    share_across_users: bool = False
+    min_block_tokens: int = 300
+    max_block_tokens: int = 2_000
+
+    def __post_init__(self) -> None:
+        for name in ("enabled", "share_across_users"):
+            _switch(name, getattr(self, name))
+        for name in ("max_kept", "max_summary_characters", "min_block_tokens", "max_block_tokens"):
+            _at_least(name, getattr(self, name), 1)
+        _choice("select", self.select, ("recent", "relevant"))
+        if not callable(self.summariser):
+            _choice("summariser", self.summariser, ("auto", "model", "heuristic", "truncate"))
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSettings:
+    """How many tokens the model takes, and how many of them are left for its answer."""
+
+    context_tokens: int = 128_000
+    reply_reserve: int = 4_000
+
+    def __post_init__(self) -> None:
+        _at_least("context_tokens", self.context_tokens, 1)
+        _at_least("reply_reserve", self.reply_reserve, 0)
+        if self.reply_reserve >= self.context_tokens:
+            raise SettingsError(
+                f"reply_reserve is {self.reply_reserve!r} and context_tokens is {self.context_tokens!r}; "
+                "something must be left for the prompt"
+            )
+
+    @property
+    def prompt_tokens(self) -> int:
+        """What the prompt may take."""
+        return self.context_tokens - self.reply_reserve
+
+
+@dataclass(frozen=True, slots=True)
 class JobSettings:
     """How background work is done.
 
     `in_process=False` leaves it to `casenotes worker`. Calls and tokens are counted for each agent and
-    resource on a day in UTC; what exceeds them waits.
+    resource on a day in UTC; what exceeds them waits. `hook_seconds` is how long a layer may take to learn
+    from a turn or to end a run.
     """
 
     in_process: bool = True
@@ -182,6 +309,7 @@ class JobSettings:
     first_retry_seconds: float = 30.0
     longest_retry_seconds: float = 3_600.0
     poll_seconds: float = 60.0
+    hook_seconds: float = 300.0
     max_calls_a_day: int = 1_000
     max_tokens_a_day: int = 5_000_000
 
@@ -189,7 +317,14 @@ class JobSettings:
         _switch("in_process", self.in_process)
         for name in ("concurrency", "attempts", "max_calls_a_day", "max_tokens_a_day"):
             _at_least(name, getattr(self, name), 1)
-        for name in ("lease_seconds", "first_retry_seconds", "longest_retry_seconds", "poll_seconds"):
+        seconds = (
+            "lease_seconds",
+            "first_retry_seconds",
+            "longest_retry_seconds",
+            "poll_seconds",
+            "hook_seconds",
+        )
+        for name in seconds:
             _at_least(name, getattr(self, name), 0.01)
 
 
@@ -211,11 +346,21 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of one Memory."""
+    """All settings of one Memory.
+
+    `semantic_recall` may be True or False for short. `titles` is `first_message` (the beginning of what the
+    user said first) or `model`.
+    """
 
     last_messages: int = DEFAULT_LAST_MESSAGES
     recall_deadline_seconds: float = 2.0
+    titles: str = "first_message"
+    semantic_recall: SemanticRecallSettings | bool = field(default_factory=SemanticRecallSettings)
     episodic: EpisodicSettings = field(default_factory=EpisodicSettings)
+    profile: ProfileSettings = field(default_factory=ProfileSettings)
+    plan: PlanSettings = field(default_factory=PlanSettings)
+    episodes: EpisodesSettings = field(default_factory=EpisodesSettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
     models: ModelSettings = field(default_factory=ModelSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -224,6 +369,9 @@ class Settings:
     def __post_init__(self) -> None:
         _at_least("last_messages", self.last_messages, 1)
         _at_least("recall_deadline_seconds", self.recall_deadline_seconds, 0)
+        _choice("titles", self.titles, ("first_message", "model"))
+        if isinstance(self.semantic_recall, bool):
+            object.__setattr__(self, "semantic_recall", SemanticRecallSettings(self.semantic_recall))
         self._join_half_lives()
 
     def _join_half_lives(self) -> None:
@@ -245,6 +393,8 @@ class Environment:
     model: str = ""
     embedder_model: str = "local"
     last_messages: int = DEFAULT_LAST_MESSAGES
+    semantic_recall: bool = False
+    semantic_recall_top_k: int = 5
 
     @classmethod
     def read(cls, variables: Mapping[str, str] = os.environ) -> Environment:
@@ -253,12 +403,13 @@ class Environment:
         for item in fields(cls):
             name = f"CASENOTES_{item.name.upper()}"
             if text := variables.get(name, ""):
-                values[item.name] = _whole_number(name, text) if item.type == "int" else text
+                values[item.name] = READERS[str(item.type)](name, text)
         return cls(**values)
 
     def settings(self) -> Settings:
         """The settings with what the environment overrides."""
-        return Settings(last_messages=self.last_messages)
+        similar = SemanticRecallSettings(self.semantic_recall, self.semantic_recall_top_k)
+        return Settings(last_messages=self.last_messages, semantic_recall=similar)
 
 
 def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:
@@ -276,6 +427,22 @@ def _whole_number(name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise SettingsError(f"{name} is {text!r}; it must be a whole number") from None
+
+
+def _truth(name: str, text: str) -> bool:
+    word = text.strip().lower()
+    if word not in (*TRUE, *FALSE):
+        raise SettingsError(f"{name} is {text!r}; it must be true or false")
+    return word in TRUE
+
+
+TRUE, FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+READERS: Mapping[str, Callable[[str, str], Any]] = {
+    "int": _whole_number,
+    "bool": _truth,
+    "str": lambda _name, text: text,
+}
+"""How a variable is read, by the type of its field."""
 
 
 def _number(name: str, value: object) -> None:

@@ -99,7 +99,7 @@ def check_message(message: Message, max_characters: int) -> None:
             f"{name}: created_at {message.created_at.isoformat()!r} has no time zone; add one, for example UTC"
         )
     size = len(message.text) + sum(_check_part(name, part) for part in message.parts)
-    size += _json_size(f"{name}: metadata", message.metadata) if message.metadata else 0
+    size += json_size(f"{name}: metadata", message.metadata) if message.metadata else 0
     if size > max_characters:
         raise InvalidMessage(
             f"{name} has {size} characters; the limit is {max_characters} (setting max_message_characters)"
@@ -114,7 +114,7 @@ def check_thread(title: str | None, metadata: Mapping[str, Any] | None) -> None:
         raise InvalidMessage(f"the title of a thread must be text, got {type(title).__name__}")
     if title is not None and (problem := text_problem(title)):
         raise InvalidMessage(f"the title of a thread {problem}")
-    size = len(title or "") + _json_size("the metadata of a thread", metadata or {})
+    size = len(title or "") + json_size("the metadata of a thread", metadata or {})
     if size > MAX_THREAD_CHARACTERS:
         raise InvalidMessage(
             f"title and metadata of a thread have {size} characters; the limit is {MAX_THREAD_CHARACTERS}"
@@ -130,7 +130,7 @@ def _check_part(name: str, part: Part) -> int:
         if not isinstance(part.arguments, Mapping):
             kind = type(part.arguments).__name__
             raise InvalidMessage(f"{name}: arguments of tool call {part.name!r} must be a mapping, got {kind}")
-        return _json_size(f"{name}: arguments of tool call {part.name!r}", part.arguments)
+        return json_size(f"{name}: arguments of tool call {part.name!r}", part.arguments)
     raise InvalidMessage(f"{name}: part must be ToolCall or ToolResult, got {type(part).__name__}")
 
 
@@ -144,7 +144,8 @@ def _check_tool_result(name: str, part: ToolResult) -> int:
     return len(part.content)
 
 
-def _json_size(name: str, value: object) -> int:
+def json_size(name: str, value: object) -> int:
+    """How long a value is as JSON; InvalidMessage if it is none, or holds text that cannot be stored."""
     try:
         encoded = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

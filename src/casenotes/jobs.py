@@ -14,6 +14,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from casenotes.config import JobSettings
 from casenotes.errors import BudgetExceeded, CasenotesError, LeaseLost, ModelError
@@ -35,11 +36,29 @@ Perform = Callable[[Lease, TurnState], Awaitable[None]]
 """Learns from one turn while a lease is held."""
 
 
+class Failure(NamedTuple):
+    """Who could not learn from a turn, and why."""
+
+    source: str
+    error: Exception
+
+
+class LearningFailed(Exception):
+    """Layers could not learn from a turn; the others did."""
+
+    def __init__(self, failures: Sequence[Failure]) -> None:
+        super().__init__(", ".join(failure.source for failure in failures))
+        self.failures = failures
+
+
 class Jobs:
     """Learns from queued turns, a bounded number of threads at once."""
 
-    def __init__(self, store: Store, perform: Perform, settings: JobSettings, events: Events) -> None:
+    def __init__(
+        self, store: Store, perform: Perform, layers: Sequence[str], settings: JobSettings, events: Events
+    ) -> None:
         self._store = store
+        self._layers = layers
         self._perform = perform
         self._settings = settings
         self._events = events
@@ -64,7 +83,7 @@ class Jobs:
     async def look_for_work(self) -> int:
         """Start on threads of the whole store that have a turn to try; says how many there were."""
         try:
-            threads = await self._store.jobs.due_threads(_now(), THREADS_A_POLL)
+            threads = await self._store.jobs.due_threads(_now(), THREADS_A_POLL, self._layers)
         except CasenotesError as error:
             self._report(None, error)
             return 0
@@ -172,7 +191,7 @@ class Jobs:
                 if not await self._store.jobs.renew(lease, self._settings.lease_seconds):
                     performing.cancel()
                     return
-            if _is_asked_to_stop():  # a driver may tell of its own interruption instead
+            if is_asked_to_stop():  # a driver may tell of its own interruption instead
                 return
 
     async def _perform_all(self, lease: Lease) -> None:
@@ -180,37 +199,45 @@ class Jobs:
             await self._perform_one(lease, turn)
 
     async def _due(self, scope: Scope) -> list[TurnState]:
-        return [turn for turn in await self._store.jobs.queued(scope) if turn.due_at <= _now()]
+        queued = await self._store.jobs.queued(scope)
+        return [turn for turn in queued if turn.due_at <= _now() and set(turn.pending) & set(self._layers)]
 
     async def _perform_one(self, lease: Lease, turn: TurnState) -> None:
         try:
             await self._perform(lease, turn)
         except LeaseLost:
             raise
-        except BudgetExceeded as error:
-            await self._store.jobs.failed(
-                lease, turn.turn_id, _told(error), _now() + BUDGET_PAUSE, counts=False, dead=False
-            )
-            self._report(turn.scope, error, turn)
+        except LearningFailed as failed:
+            await self._failed(lease, turn, failed.failures)
         except asyncio.CancelledError as error:
-            if _is_asked_to_stop():
+            if is_asked_to_stop():
                 raise
-            await self._failed(lease, turn, ModelError(f"the request was cancelled from within: {error}"))
+            within = ModelError(f"the request was cancelled from within: {error}")
+            await self._failed(lease, turn, [Failure(SOURCE, within)])
         except Exception as error:
-            if _is_asked_to_stop():
+            if is_asked_to_stop():
                 raise asyncio.CancelledError from error
-            await self._failed(lease, turn, error)
+            await self._failed(lease, turn, [Failure(SOURCE, error)])
 
-    async def _failed(self, lease: Lease, turn: TurnState, error: Exception) -> None:
-        """Note the failure; the next try comes later, or never."""
-        is_last = turn.attempts + 1 >= self._settings.attempts or _is_final(error)
-        pause = self._pause(turn.attempts)
-        self._report(turn.scope, error, turn, given_up=is_last)
+    async def _failed(self, lease: Lease, turn: TurnState, failures: Sequence[Failure]) -> None:
+        """Note the failures; the next try comes later, or never. What only exceeds a budget waits."""
+        counted = [failure for failure in failures if not isinstance(failure.error, BudgetExceeded)]
+        is_last = bool(counted) and self._is_last(turn, failures)
+        pause = timedelta(seconds=self._pause(turn.attempts)) if counted else BUDGET_PAUSE
+        for source, error in failures:
+            self._report(turn.scope, error, turn, given_up=is_last, source=source)
+        told = _told((counted or failures)[0].error)
         await self._store.jobs.failed(
-            lease, turn.turn_id, _told(error), _now() + timedelta(seconds=pause), counts=True, dead=is_last
+            lease, turn.turn_id, told, _now() + pause, counts=bool(counted), dead=is_last
         )
-        if not is_last:
-            self.wake_later(turn.scope, pause)
+        if counted and not is_last:
+            self.wake_later(turn.scope, pause.total_seconds())
+
+    def _is_last(self, turn: TurnState, failures: Sequence[Failure]) -> bool:
+        """Whether a turn is given up: after so many attempts, or if none of the failures can pass."""
+        if any(isinstance(one.error, BudgetExceeded) for one in failures):
+            return False  # that one has only waited
+        return turn.attempts + 1 >= self._settings.attempts or all(_is_final(one.error) for one in failures)
 
     def _pause(self, attempts: int) -> float:
         longest: float = min(
@@ -219,12 +246,17 @@ class Jobs:
         return longest * random.uniform(0.75, 1.0)  # noqa: S311
 
     def _report(
-        self, scope: Scope | None, error: Exception, turn: TurnState | None = None, given_up: bool = False
+        self,
+        scope: Scope | None,
+        error: Exception,
+        turn: TurnState | None = None,
+        given_up: bool = False,
+        source: str = SOURCE,
     ) -> None:
         self._events.emit(
             "learning.failed",
             scope,
-            source=SOURCE,
+            source=source,
             error=_told(error),
             turn_id=turn.turn_id if turn else None,
             given_up=given_up,
@@ -288,7 +320,7 @@ async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _is_asked_to_stop() -> bool:
+def is_asked_to_stop() -> bool:
     """Client libraries let cancellations of their own escape, too: those are failures like others."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -5,29 +5,36 @@ Nothing heavy is imported until a Memory is opened.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from casenotes.clock import Clock, SystemClock
 from casenotes.config import Environment, Settings
-from casenotes.errors import InvalidScope, SettingsError, UsageError
-from casenotes.events import Events, Listener
+from casenotes.errors import CasenotesError, InvalidScope, SettingsError, UsageError
+from casenotes.events import Event, Events, Listener
 from casenotes.intake import Input, as_messages, check_message, check_thread, new_id, redacted, with_identity
-from casenotes.recall.recent import without_broken_pairs
 from casenotes.recall.shown import ShownItems
 from casenotes.tokens import TokenCounter, estimate_tokens
 from casenotes.tracing import span
 from casenotes.types import (
     OUTCOMES,
     Appended,
+    Attempt,
+    Briefing,
+    ChildScope,
     Context,
     Entry,
+    Episode,
     Hit,
     Message,
     Outcome,
+    Plan,
+    Profile,
     Receipt,
     Role,
     Scope,
@@ -38,21 +45,15 @@ from casenotes.types import (
 
 if TYPE_CHECKING:
     from casenotes.curate.audit import Audit
-    from casenotes.curate.curator import Curator
     from casenotes.curate.erase import Erased
     from casenotes.curate.explain import Explanation
     from casenotes.curate.forget import Forgotten
     from casenotes.curate.rebuild import Estimate, Rebuild
     from casenotes.layers.base import Layer
-    from casenotes.layers.episodic import EpisodicLayer
-    from casenotes.layers.learning import Learning
-    from casenotes.models.chat import ChatModel, RetryingModel
+    from casenotes.layers.stack import Parts
     from casenotes.models.embed import Embedder
     from casenotes.recall.index import IndexSize
     from casenotes.recall.reembed import Progress, Reembedded
-    from casenotes.recall.search import Searcher
-    from casenotes.recall.space import SpaceInUse
-    from casenotes.recall.vectors import VectorFiller
     from casenotes.stores.base import Finding, ScopeSize, Store, StoreStats, TurnStatus
     from casenotes.stores.learning import DayUsage, ReceiptRow, TurnState
 
@@ -60,6 +61,7 @@ MAX_LIMIT = 2**31
 REMEMBERED = "remembered"
 """The thread of what is remembered outside any conversation."""
 
+FINISH_SECONDS = 30.0
 SYNC_SECONDS = 600.0
 """A call that waits for learning waits no longer than this."""
 
@@ -70,25 +72,24 @@ class Memory:
     def __init__(
         self,
         store: Store,
-        space: SpaceInUse,
-        searcher: Searcher,
-        filler: VectorFiller,
-        episodic: EpisodicLayer,
-        learning: Learning,
-        curator: Curator,
+        parts: Parts,
         settings: Settings,
         clock: Clock,
         events: Events,
         count_tokens: TokenCounter,
     ) -> None:
         self._store = store
-        self._space = space
-        self._searcher = searcher
-        self._filler = filler
-        self._curator = curator
+        self._space = parts.space
+        self._searcher = parts.searcher
+        self._filler = parts.filler
+        self._layers = parts.layers
+        self._states = parts.states
+        self._contexts = parts.contexts
+        self._learning = parts.learning
+        self._curator = parts.curator
+        self._keeper = parts.keeper
+        self._event_log = parts.event_log
         self._has_entries = settings.episodic.enabled and store.supports_entries
-        self._layers: list[Layer] = [episodic] if self._has_entries else []
-        self._learning = learning
         self._shown = ShownItems()
         self._settings = settings
         self._clock = clock
@@ -106,14 +107,18 @@ class Memory:
         config: Settings | None = None,
         clock: Clock | None = None,
         count_tokens: TokenCounter | None = None,
+        layers: Sequence[Any] = (),
         on_event: Listener | None = None,
     ) -> AsyncIterator[Memory]:
         """Open the memory in a database; leaving the block drains background work and closes it.
 
         What is left out comes from the environment (`CASENOTES_DATABASE_URL` and its siblings), then
         from the defaults: the file `casenotes.db`, the built-in embedder, and no model. A `model` is
-        `provider:name`, a Pydantic AI model, or any object with `label` and `async ask(request)`.
+        `provider:name`, a Pydantic AI model, or any object with `label` and `async ask(request)`. `layers`
+        of your own stand beside the built-in ones: see `casenotes.layers.base.BaseLayer`.
         """
+        from casenotes.layers.stack import Builder
+        from casenotes.models.workers import Workers
         from casenotes.stores import create_store
 
         environment = Environment.read()
@@ -122,66 +127,22 @@ class Memory:
         events = Events(clock)
         if on_event:
             events.listen(on_event)
-        chosen = embedder if embedder is not None else environment.embedder_model
-        agents = environment.model if model is None else model
-        extractor = settings.episodic.extractor_model or agents
-        reflector = settings.episodic.reflector_model or agents
-        chats = (_chat_model(extractor, settings), _chat_model(reflector, settings))
+        count = count_tokens or estimate_tokens
+        workers = Workers(environment.model if model is None else model, settings.models)
         store = create_store(url or environment.database_url, settings.storage)
+        builder = Builder(store, workers, settings, clock, events, count)
         await store.open()
         try:
-            memory = await cls._assemble(store, chosen, chats, settings, clock, events, count_tokens)
+            chosen = embedder if embedder is not None else environment.embedder_model
+            memory = cls(store, await builder.build(chosen, layers), settings, clock, events, count)
+            events.listen(memory._event_log.note)
             try:
                 yield memory
             finally:
                 await memory._drain()
         finally:
             await store.close()
-            for chat, name in zip(chats, (extractor, reflector), strict=True):
-                if chat is not None and isinstance(name, str):
-                    await chat.close()
-
-    @classmethod
-    async def _assemble(
-        cls,
-        store: Store,
-        embedder: str | Embedder,
-        chats: tuple[ChatModel | None, ChatModel | None],
-        settings: Settings,
-        clock: Clock,
-        events: Events,
-        count_tokens: TokenCounter | None,
-    ) -> Memory:
-        from casenotes.curate.curator import Curator
-        from casenotes.curate.desk import Desk
-        from casenotes.layers.episodic import EpisodicLayer
-        from casenotes.layers.learning import Learning
-        from casenotes.learn.ask import Asker
-        from casenotes.learn.pipeline import Tools
-        from casenotes.recall.search import Searcher
-        from casenotes.recall.space import SpaceInUse, open_space
-        from casenotes.recall.vectors import VectorFiller
-
-        space = SpaceInUse(store, await open_space(store, embedder), events)
-        filler = VectorFiller(store, space, events)
-        searcher = Searcher(store, space, filler, settings.search, clock, events)
-        count = count_tokens or estimate_tokens
-        tools = None
-        extractor, reflector = chats
-        if extractor and reflector and settings.episodic.enabled and store.supports_entries:
-            limit = settings.models.max_output_tokens
-            asker, second = (
-                Asker(chat, store, settings.jobs, limit, clock, events) for chat in (extractor, reflector)
-            )
-            tools = Tools(store, searcher, space, asker, second, settings.episodic, clock, events, count)
-        episodic = EpisodicLayer(searcher, settings.episodic, count, tools)
-        learning = Learning(store, episodic, settings.jobs, events)
-        curator = Curator(Desk(store, searcher, space, settings.episodic, clock, events), tools)
-        parts = (store, space, searcher, filler, episodic, learning, curator)
-        memory = cls(*parts, settings, clock, events, count)
-        for layer in memory._layers:
-            await layer.init()
-        return memory
+            await workers.close()
 
     async def _drain(self) -> None:
         until = time.monotonic() + self._settings.storage.close_timeout_seconds
@@ -189,6 +150,7 @@ class Memory:
         await self._filler.settle(timeout=max(0.0, until - time.monotonic()))
         await self._filler.cancel()
         await self._searcher.close()
+        await self._event_log.close()
 
     @property
     def location(self) -> str:
@@ -199,41 +161,57 @@ class Memory:
         """Call `listener` with every event; the result takes it off again."""
         return self._events.listen(listener)
 
-    async def begin(self, scope: Scope, user_input: Input) -> Turn:
+    async def begin(self, scope: Scope | ChildScope, user_input: Input) -> Turn:
         """Start a turn: the input is saved durably, then the context for the model is gathered."""
         started = time.perf_counter()
-        turn_id = new_id(self._clock.now())
+        child = scope if isinstance(scope, ChildScope) else None
+        own = scope.scope if isinstance(scope, ChildScope) else scope
+        turn = Turn(new_id(self._clock.now()), own, Context(), child=child)
         messages = as_messages(user_input, "user")
-        with span("begin turn", "invoke_agent", scope):
-            saved = await self._save(scope, messages, turn_id, 0, "open")
-            timings = {"save": time.perf_counter() - started}
-            query = "\n".join(message.text for message in messages if message.role == "user")
-            context = await self._first_context(scope, turn_id, query, timings)
-        self._learning.notice(scope)
-        self._events.emit("turn.started", scope, turn_id=turn_id)
+        with span("begin turn", "invoke_agent", own), self._filler.expecting(own):
+            saved = await self._save(turn, messages, "open")
+            seconds = {"save": time.perf_counter() - started}
+            try:
+                context, log, shown = await self._contexts.first(
+                    own, turn.id, saved.given, seconds, apart=turn.is_apart
+                )
+            finally:  # the turn does not wait for its own input to be embedded
+                self._embed(turn, saved)
+        self._shown.add(own, shown, turn.id)
+        self._learning.notice(own)
+        self._events.emit("turn.started", own, turn_id=turn.id)
         ids = [str(message.id) for message in saved.given]
-        return Turn(turn_id, scope, context, self._tools(scope, turn_id, context.messages), message_ids=ids)
+        tools = self._tools(turn, {str(message.id) for message in context.messages})
+        return replace(turn, context=context, tools=tools, message_ids=ids, log=log)
 
     async def step(self, turn: Turn, messages: Input) -> Context:
         """Save what happened since the last model call and return the context for the next one.
 
-        The blocks are those of `begin`, so that the beginning of the prompt stays the same.
+        What the turn began with stays, so that the beginning of the prompt stays the same; layers that
+        change within a turn, such as the plan, are asked again.
         """
         started = time.perf_counter()
         turn.closing.clear()  # the turn goes on, should a `complete` have failed before
         await self._continue(turn, messages, None)
-        timings = {"save": time.perf_counter() - started}
-        recent = await self._recent(turn.scope, timings)
-        return Context(turn.context.blocks, recent, {**turn.context.trace, "seconds": timings})
+        context, shown = await self._contexts.next(turn, {"save": time.perf_counter() - started})
+        self._shown.add(turn.scope, shown, turn.id)
+        return context
 
     async def complete(
-        self, turn: Turn, messages: Input = (), outcome: Outcome = "success", *, sync: bool | None = None
+        self,
+        turn: Turn,
+        messages: Input = (),
+        outcome: Outcome = "success",
+        *,
+        error: str = "",
+        sync: bool | None = None,
     ) -> Receipt:
         """End a turn: save what `step` has not seen and how it ended.
 
         Calling it again with the same messages after an error saves nothing twice. What is to be learned
         from the turn is learned in the background; with `sync` (default: the setting) the call waits for
-        it, and the receipt says what became of every candidate.
+        it, and the receipt says what became of every candidate. The failure of a sub-agent is noted in its
+        parent's thread, with `error` if one is given.
         """
         if outcome not in OUTCOMES:
             raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
@@ -241,66 +219,100 @@ class Memory:
             turn.closing.append(len(turn.message_ids))
         del turn.message_ids[turn.closing[0] :]  # a repeated call gives its messages the same ids again
         await self._continue(turn, messages, outcome)
+        if turn.child and outcome == "failure":
+            await self._note_failure(turn, turn.child, error)
         self._events.emit("turn.finished", turn.scope, turn_id=turn.id, outcome=outcome)
-        waits = self._settings.episodic.sync if sync is None else sync
+        return await self._learned(turn, outcome, self._settings.episodic.sync if sync is None else sync)
+
+    async def _learned(self, turn: Turn, outcome: Outcome, waits: bool) -> Receipt:
+        """Queue the turn for all layers that learn from it; the receipt tells of entries."""
         until = time.monotonic() + SYNC_SECONDS
         if waits:
             await self._filler.settle(turn.scope, SYNC_SECONDS)
-        if reason := self._not_learned(turn.scope, outcome):
+        if learners := self._learners(turn, outcome):
+            self._learning.queue(turn.scope, turn.id, learners)
+        if waits:
+            await self._learning.settle(turn.scope, max(0.0, until - time.monotonic()))
+        if reason := self._not_learned(turn, outcome):
             return Receipt(turn.id, outcome, tuple(turn.message_ids), reason=reason)
-        self._learning.queue(turn.scope, turn.id)
-        if not waits:
-            return Receipt(turn.id, outcome, tuple(turn.message_ids), "queued")
-        await self._learning.settle(turn.scope, max(0.0, until - time.monotonic()))
-        return await self._learning.receipt(turn.scope, turn.id)
+        if waits:
+            return await self._learning.receipt(turn.scope, turn.id)
+        return Receipt(turn.id, outcome, tuple(turn.message_ids), "queued")
 
-    def _not_learned(self, scope: Scope, outcome: str | None) -> str:
-        """Why nothing is learned from a turn, empty if something may be."""
+    async def _note_failure(self, turn: Turn, child: ChildScope, error: str) -> None:
+        """The turn is saved by then: a note that cannot be made must not undo that."""
+        try:
+            said = [message for message in turn.log if message.id in turn.message_ids]
+            await self._keeper.record_failed_turn(child.parent, turn.id, said, error)
+        except CasenotesError as problem:
+            self._events.emit("layer.failed", child.parent, source="attempts", error=str(problem))
+
+    def _learners(self, turn: Turn, outcome: str | None) -> tuple[str, ...]:
+        """The layers that learn from a turn, if it is closed with that outcome."""
+        closed = next((known for known in OUTCOMES if known == outcome), None)
+        return self._learning.learners(turn.scope, closed) if closed and not turn.is_apart else ()
+
+    def _not_learned(self, turn: Turn, outcome: str) -> str:
+        """Why no entries are learned from a turn, empty if some may be."""
         if not self._has_entries:
             return "episodic memory is off"
-        if not self._learning.is_wanted:
-            return "no model is configured"
-        if scope.resource_id is None:
+        if turn.is_apart:
+            return "a sub-agent leaves nothing in its parent's memory"
+        if turn.scope.resource_id is None:
             return "the scope has no resource_id"
+        if not self._learning.can_learn_entries:
+            return "no model is configured"
         return "" if outcome == "success" else f"the outcome is {outcome}"
 
-    async def finish(self, scope: Scope, outcome: Outcome = "success") -> None:
-        """End a run: wait for what is to be learned from it, and tell every layer."""
+    async def finish(self, scope: Scope | ChildScope, outcome: Outcome = "success") -> None:
+        """End a run: wait for what is to be learned from it, and tell every layer; one summary is written."""
+        from casenotes.layers.assemble import in_reach
+
         if outcome not in OUTCOMES:
             raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
-        await self.flush(scope)
-        for layer in self._layers:
-            try:
-                await layer.complete(scope, outcome)
-            except Exception as error:
-                problem = f"{type(error).__name__}: {error}"
-                self._events.emit("layer.failed", scope, source=layer.name, error=problem)
-        self._events.emit("run.finished", scope, outcome=outcome)
+        own, child = (scope.scope, scope) if isinstance(scope, ChildScope) else (scope, None)
+        if own.thread_id is None:
+            raise InvalidScope(f"{own!r} has no thread_id; a run is finished in one thread")
+        await self._settle(own, FINISH_SECONDS)
+        apart = child is not None and not child.shares_memory
+        layers = in_reach(self._layers, own, apart=apart)
+        await asyncio.gather(*(self._tell_end(layer, own, outcome) for layer in layers))
+        self._events.emit("run.finished", own, outcome=outcome)
+
+    async def _tell_end(self, layer: Layer, scope: Scope, outcome: Outcome) -> None:
+        from casenotes.layers.base import CompleteRequest
+
+        state = self._states.of(layer.name, layer.scope, scope)
+        try:
+            async with asyncio.timeout(self._settings.jobs.hook_seconds):
+                await layer.complete(CompleteRequest(scope, outcome, self._clock.now(), state))
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            self._events.emit("layer.failed", scope, source=layer.name, error=problem)
 
     async def _continue(self, turn: Turn, given: Input, status: TurnStatus | None) -> None:
-        messages = as_messages(given, "assistant")
-        saved = await self._save(turn.scope, messages, turn.id, len(turn.message_ids), status)
+        with self._filler.expecting(turn.scope):
+            saved = await self._save(turn, as_messages(given, "assistant"), status)
+            self._embed(turn, saved)
         turn.message_ids.extend(str(m.id) for m in saved.given)
+        known = {message.id for message in turn.log}
+        turn.log.extend(message for message in saved.messages if message.id not in known)
 
-    async def _save(
-        self,
-        scope: Scope,
-        messages: Sequence[Message],
-        turn_id: str,
-        position: int,
-        status: TurnStatus | None,
-    ) -> Appended:
+    async def _save(self, turn: Turn, messages: Sequence[Message], status: TurnStatus | None) -> Appended:
         from casenotes.stores.base import TurnMark
 
-        learn = status not in (None, "open") and not self._not_learned(scope, status)
-        shown = self._shown.of(scope, turn_id) if status != "open" else ()
-        mark = TurnMark(turn_id, status, self._clock.now(), learn, shown)
-        checked = self._checked(messages, turn_id, position)
-        with self._filler.expecting(scope):
-            saved = await self._store.append(scope, checked, mark)
-            self._filler.schedule(scope, saved.new_messages)
-        self._shown.saved(scope, turn_id, shown)
+        shown = self._shown.of(turn.scope, turn.id) if status != "open" else ()
+        learners = self._learners(turn, status)
+        mark = TurnMark(turn.id, status, self._clock.now(), learners, shown, turn.is_apart)
+        checked = self._checked(messages, turn.id, len(turn.message_ids))
+        saved = await self._store.append(turn.scope, checked, mark)
+        self._shown.saved(turn.scope, turn.id, shown)
         return saved
+
+    def _embed(self, turn: Turn, saved: Appended) -> None:
+        """In the background; what sub-agents say is not searched."""
+        if not turn.is_apart:
+            self._filler.schedule(turn.scope, saved.new_messages)
 
     def _checked(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
         for message in messages:
@@ -309,42 +321,25 @@ class Memory:
             messages = [redacted(message) for message in messages]
         return with_identity(messages, prefix, position, self._clock.now())
 
-    async def _first_context(
-        self, scope: Scope, turn_id: str, query: str, timings: dict[str, float]
-    ) -> Context:
-        from casenotes.layers.base import RecallRequest
-        from casenotes.layers.gather import gather
+    def _tools(self, turn: Turn, visible: Set[str]) -> tuple[Tool, ...]:
+        """What the model may call in a turn: the search of this memory, and the tools of layers."""
+        from casenotes.layers.assemble import in_reach
+        from casenotes.layers.tools import layer_tools, recall_tool
 
-        recent = await self._recent(scope, timings)
-        visible = {str(message.id) for message in recent}
-        request = RecallRequest(scope, turn_id, query, self._clock.now(), visible)
-        deadline = self._settings.recall_deadline_seconds
-        gathered = await gather(self._layers, request, deadline, self.count_tokens, self._events)
-        self._shown.add(scope, gathered.shown, turn_id)
-        return Context(gathered.blocks, recent, {"seconds": timings, "layers": gathered.trace})
-
-    async def _recent(self, scope: Scope, timings: dict[str, float]) -> tuple[Message, ...]:
-        started = time.perf_counter()
-        recent = await self._store.history(scope, limit=self._settings.last_messages)
-        timings["recent_messages"] = time.perf_counter() - started
-        return tuple(without_broken_pairs(recent))
-
-    def _tools(self, scope: Scope, turn_id: str, visible: Sequence[Message]) -> tuple[Tool, ...]:
-        from casenotes.layers.tools import recall_tool
-
-        if scope.resource_id is None or not self._has_entries:
-            return ()
-        seen = {message.id for message in visible}
+        layers = in_reach(self._layers, turn.scope, apart=turn.is_apart)
+        tools = layer_tools(layers, self._states, turn.scope, turn.id, self._events)
+        if turn.scope.resource_id is None or turn.is_apart or not self._has_entries:
+            return tools
 
         async def search(query: str) -> list[Hit]:
             """What the model does not see anyway."""
             top_k = self._settings.episodic.top_k
-            hits = await self._search(scope, query, top_k + len(seen))
-            wanted = [hit for hit in hits if hit.kind == "entry" or hit.id not in seen][:top_k]
-            self._shown.add_hits(scope, wanted, turn_id)
+            hits = await self._search(turn.scope, query, top_k + len(visible))
+            wanted = [hit for hit in hits if hit.kind == "entry" or hit.id not in visible][:top_k]
+            self._shown.add_hits(turn.scope, wanted, turn.id)
             return wanted
 
-        return (recall_tool(search, self._settings.episodic.recall_tool_prompt),)
+        return (recall_tool(search, self._settings.episodic.recall_tool_prompt), *tools)
 
     async def append(
         self, scope: Scope, messages: Input, *, role: Role = "user", embed: bool = True
@@ -408,16 +403,19 @@ class Memory:
         after: int | None = None,
     ) -> list[Message]:
         """Messages of the thread, oldest first: the last ones, or a window by sequence number."""
-        limit = self._settings.last_messages if limit is None else limit
-        if limit < 1:
-            raise UsageError(f"limit is {limit!r}; it must be at least 1")
+        limit = _checked_limit(self._settings.last_messages if limit is None else limit)
         if before is not None and after is not None:
             raise UsageError("before and after exclude each other; give one of them")
-        return await self._store.history(scope, limit=min(limit, MAX_LIMIT), before=before, after=after)
+        return await self._store.history(scope, limit=limit, before=before, after=after)
 
     async def threads(self, scope: Scope) -> list[Thread]:
         """The scope's threads, in order of creation."""
-        return await self._store.threads(scope)
+        from casenotes.learn.titles import title_of
+
+        return [
+            thread if thread.named else replace(thread, title=title_of(thread.title or ""))
+            for thread in await self._store.threads(scope)
+        ]
 
     async def update_thread(
         self, scope: Scope, *, title: str | None = None, metadata: Mapping[str, Any] | None = None
@@ -434,10 +432,14 @@ class Memory:
         the time is over say so.
         """
         owner = scope.owner if scope else None
-        until = time.monotonic() + timeout
-        await self._learning.settle(owner, timeout)
-        await self._filler.settle(owner, max(0.0, until - time.monotonic()))
+        await self._settle(owner, timeout)
         return await self._learning.new_receipts(owner)
+
+    async def _settle(self, scope: Scope | None, timeout: float) -> None:
+        until = time.monotonic() + timeout
+        await self._learning.settle(scope, timeout)
+        await self._filler.settle(scope, max(0.0, until - time.monotonic()))
+        await self._event_log.settle()
 
     async def work(self, *, once: bool = False) -> None:
         """Learn from queued turns of the whole store until cancelled; `once`: until nothing is due."""
@@ -445,9 +447,7 @@ class Memory:
 
     async def ledger(self, scope: Scope, *, status: str | None = None, limit: int = 100) -> list[ReceiptRow]:
         """What became of all candidates of a scope, or of one of its threads, newest first."""
-        if limit < 1:
-            raise UsageError(f"limit is {limit!r}; it must be at least 1")
-        return await self._store.entries.ledger(scope, status, min(limit, MAX_LIMIT))
+        return await self._store.entries.ledger(scope, status, _checked_limit(limit))
 
     async def entries(self, scope: Scope, ids: Sequence[str]) -> dict[str, Entry]:
         """Entries of a scope by id, with their evidence; secrets in quotes are masked."""
@@ -533,9 +533,80 @@ class Memory:
         Files that held it are rewritten, which takes a while and holds up others, and every byte of them
         is searched for remains. Without `scrub` removed bytes stay until they are overwritten.
         """
+        self._event_log.forget(scope)
         erased = await self._curator.erase(scope, scrub)
+        self._event_log.forget(scope)
         self._shown.forget(scope)
         return erased
+
+    async def profile(self, scope: Scope) -> Profile:
+        """What the agent knows about a user."""
+        return await self._keeper.profile(scope)
+
+    async def update_profile(self, scope: Scope, field: str, action: str, value: str | None = None) -> Profile:
+        """Change one field of a profile (`Section/Name`): `set`, `append` or `remove`."""
+        return await self._keeper.update_profile(scope, field, action, value)
+
+    async def profile_history(self, scope: Scope, limit: int = 50) -> list[Profile]:
+        """Versions of a profile, newest first, each with its author and time."""
+        return await self._keeper.profile_history(scope, _checked_limit(limit))
+
+    async def undo_profile(self, scope: Scope) -> Profile:
+        """Take back the last change of a profile; called again, the one before it."""
+        return await self._keeper.undo_profile(scope)
+
+    async def plan(self, scope: Scope) -> Plan | None:
+        """The plan of a thread, None if there is none."""
+        return await self._keeper.plan(scope)
+
+    async def update_plan(
+        self,
+        scope: Scope,
+        *,
+        goal: str | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        steps: Sequence[Mapping[str, str]] | None = None,
+        updates: Sequence[Mapping[str, Any]] | None = None,
+        version: int | None = None,
+    ) -> Plan:
+        """Change the plan of a thread; what is left out stays. `version` is the one that you have seen.
+
+        Steps are `{"text", "status"}`, updates `{"step", "status", "text"}` with steps counted from 1.
+        StateConflict if the plan has another version by now.
+        """
+        parts = {"goal": goal, "phase": phase, "iteration": iteration, "steps": steps, "updates": updates}
+        return await self._keeper.update_plan(scope, {**parts, "version": version})
+
+    async def episodes(self, scope: Scope, limit: int = 20) -> list[Episode]:
+        """Summaries of the last runs for a user, oldest first."""
+        return await self._keeper.episodes(scope, _checked_limit(limit))
+
+    async def briefing(
+        self, scope: Scope, task: str, conversation_context: str | Sequence[Message] | None = None
+    ) -> Briefing:
+        """What to tell a sub-agent: its task, the conversation, and what was tried for it in vain.
+
+        Without a context the last few messages of the thread are taken; an empty one leaves it out.
+        """
+        return await self._keeper.briefing(scope, task, conversation_context)
+
+    async def record_attempt(
+        self, scope: Scope, task: str, tried: str, error: str, outcome: Outcome = "failure"
+    ) -> Attempt:
+        """Note something that was tried in a thread in vain; briefings for the same task tell of it."""
+        return await self._keeper.record_attempt(scope, task, tried, error, outcome)
+
+    async def attempts(self, scope: Scope) -> list[Attempt]:
+        """What was tried in a thread in vain, oldest first."""
+        return await self._keeper.attempts(scope)
+
+    async def event_history(self, scope: Scope, limit: int = 100) -> list[Event]:
+        """What happened in a thread, oldest first: turns, learning, failures, model usage."""
+        wanted = _checked_limit(limit)
+        await self._event_log.settle()
+        rows = await self._store.events.newest(scope, wanted)
+        return [Event(row.name, row.at, scope, row.data) for row in reversed(rows)]
 
     async def usage(self, scope: Scope, day: date | None = None) -> list[DayUsage]:
         """What models were asked on behalf of a scope on a day (default: today, UTC), by task."""
@@ -544,7 +615,7 @@ class Memory:
 
     async def dead_letters(self, limit: int = 100) -> list[TurnState]:
         """Turns of the whole store that could not be learned from; for operators."""
-        return await self._store.jobs.dead(limit)
+        return await self._store.jobs.dead(_checked_limit(limit))
 
     async def retry_dead_letters(self) -> int:
         """Queue all of them once more; says how many."""
@@ -589,19 +660,11 @@ class Memory:
         return [*await self._store.check(), space_finding(await self._store.spaces())]
 
 
-def _chat_model(given: Any, settings: Settings) -> RetryingModel | None:
-    from casenotes.models.chat import RetryingModel, resolve_model
-
-    model = resolve_model(given)
-    if model is None:
-        return None
-    asking = settings.models
-    return RetryingModel(
-        model,
-        attempts=asking.attempts,
-        first_pause_seconds=asking.first_pause_seconds,
-        request_seconds=asking.request_seconds,
-    )
+def _checked_limit(limit: int) -> int:
+    """The limit, as both databases take it."""
+    if limit < 1:
+        raise UsageError(f"limit is {limit!r}; it must be at least 1")
+    return min(limit, MAX_LIMIT)
 
 
 def _checked_settings(config: Settings) -> Settings:

@@ -15,15 +15,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from casenotes import memory as _async
 from casenotes.errors import StoreUnavailable
-from casenotes.events import Listener
+from casenotes.events import Event, Listener
 from casenotes.intake import Input
 from casenotes.types import (
     Appended,
+    Attempt,
+    Briefing,
+    ChildScope,
     Context,
     Entry,
+    Episode,
     Hit,
     Message,
     Outcome,
+    Plan,
+    Profile,
     Receipt,
     Role,
     Scope,
@@ -88,7 +94,7 @@ class Memory:
         """Where the memory lies, without password."""
         return self._memory.location
 
-    def begin(self, scope: Scope, user_input: Input) -> Turn:
+    def begin(self, scope: Scope | ChildScope, user_input: Input) -> Turn:
         """See `casenotes.Memory.begin`; calling a tool of the turn gives its result, not an awaitable."""
         turn = self._run(self._memory.begin(scope, user_input))
         return replace(turn, tools=tuple(map(self._without_await, turn.tools)))
@@ -104,10 +110,16 @@ class Memory:
         return self._run(self._memory.step(turn, messages))
 
     def complete(
-        self, turn: Turn, messages: Input = (), outcome: Outcome = "success", *, sync: bool | None = None
+        self,
+        turn: Turn,
+        messages: Input = (),
+        outcome: Outcome = "success",
+        *,
+        error: str = "",
+        sync: bool | None = None,
     ) -> Receipt:
         """See `casenotes.Memory.complete`."""
-        return self._run(self._memory.complete(turn, messages, outcome, sync=sync))
+        return self._run(self._memory.complete(turn, messages, outcome, error=error, sync=sync))
 
     def append(self, scope: Scope, messages: Input, *, role: Role = "user", embed: bool = True) -> Appended:
         """See `casenotes.Memory.append`."""
@@ -150,7 +162,7 @@ class Memory:
         """See `casenotes.Memory.update_thread`."""
         return self._run(self._memory.update_thread(scope, title=title, metadata=metadata))
 
-    def finish(self, scope: Scope, outcome: Outcome = "success") -> None:
+    def finish(self, scope: Scope | ChildScope, outcome: Outcome = "success") -> None:
         """See `casenotes.Memory.finish`."""
         return self._run(self._memory.finish(scope, outcome))
 
@@ -223,6 +235,74 @@ class Memory:
     def erase(self, scope: Scope, *, scrub: bool = True) -> Erased:
         """See `casenotes.Memory.erase`."""
         return self._run(self._memory.erase(scope, scrub=scrub))
+
+    def profile(self, scope: Scope) -> Profile:
+        """See `casenotes.Memory.profile`."""
+        return self._run(self._memory.profile(scope))
+
+    def update_profile(self, scope: Scope, field: str, action: str, value: str | None = None) -> Profile:
+        """See `casenotes.Memory.update_profile`."""
+        return self._run(self._memory.update_profile(scope, field, action, value))
+
+    def profile_history(self, scope: Scope, limit: int = 50) -> list[Profile]:
+        """See `casenotes.Memory.profile_history`."""
+        return self._run(self._memory.profile_history(scope, limit))
+
+    def undo_profile(self, scope: Scope) -> Profile:
+        """See `casenotes.Memory.undo_profile`."""
+        return self._run(self._memory.undo_profile(scope))
+
+    def plan(self, scope: Scope) -> Plan | None:
+        """See `casenotes.Memory.plan`."""
+        return self._run(self._memory.plan(scope))
+
+    def update_plan(
+        self,
+        scope: Scope,
+        *,
+        goal: str | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        steps: Sequence[Mapping[str, str]] | None = None,
+        updates: Sequence[Mapping[str, Any]] | None = None,
+        version: int | None = None,
+    ) -> Plan:
+        """See `casenotes.Memory.update_plan`."""
+        return self._run(
+            self._memory.update_plan(
+                scope,
+                goal=goal,
+                phase=phase,
+                iteration=iteration,
+                steps=steps,
+                updates=updates,
+                version=version,
+            )
+        )
+
+    def episodes(self, scope: Scope, limit: int = 20) -> list[Episode]:
+        """See `casenotes.Memory.episodes`."""
+        return self._run(self._memory.episodes(scope, limit))
+
+    def briefing(
+        self, scope: Scope, task: str, conversation_context: str | Sequence[Message] | None = None
+    ) -> Briefing:
+        """See `casenotes.Memory.briefing`."""
+        return self._run(self._memory.briefing(scope, task, conversation_context))
+
+    def record_attempt(
+        self, scope: Scope, task: str, tried: str, error: str, outcome: Outcome = "failure"
+    ) -> Attempt:
+        """See `casenotes.Memory.record_attempt`."""
+        return self._run(self._memory.record_attempt(scope, task, tried, error, outcome))
+
+    def attempts(self, scope: Scope) -> list[Attempt]:
+        """See `casenotes.Memory.attempts`."""
+        return self._run(self._memory.attempts(scope))
+
+    def event_history(self, scope: Scope, limit: int = 100) -> list[Event]:
+        """See `casenotes.Memory.event_history`."""
+        return self._run(self._memory.event_history(scope, limit))
 
     def usage(self, scope: Scope, day: date | None = None) -> list[DayUsage]:
         """See `casenotes.Memory.usage`."""

@@ -24,6 +24,24 @@ WEIGHTED_PATTERNS = (
 NON_ASCII_WEIGHT = 0.415
 
 
+class CountedOnce:
+    """A counter that counts a text once. It keeps no text: what was erased must not stay in memory."""
+
+    def __init__(self, count_tokens: TokenCounter, most: int = 1_024) -> None:
+        self._count_tokens = count_tokens
+        self._most = most
+        self._known: dict[tuple[int, int], int] = {}
+
+    def __call__(self, text: str) -> int:
+        key = (hash(text), len(text))
+        count = self._known.get(key)
+        if count is None:
+            if len(self._known) >= self._most:
+                self._known.clear()
+            count = self._known[key] = self._count_tokens(text)
+        return count
+
+
 def estimate_tokens(text: str) -> int:
     """About how many tokens a current chat model sees; at least 1 for text that is not empty."""
     if not text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from casenotes.stores.base import active_space
 from casenotes.testing import HashEmbedder
 
 SCRIPT = Path(__file__).with_name("reembed_once.py")
-KILLS = 20
+KILLS = int(os.environ.get("CASENOTES_KILLS", "10"))
 USERS = [Scope("agent", f"user-{n}", "t") for n in range(8)]
 MESSAGES = 40
 

@@ -47,7 +47,7 @@ def without(store: Any, guards: str) -> None:
     is_text = isinstance(store._sql["holds_lease"], str)
     changes = {"holds_lease": (" WHERE ", " WHERE 1 = 1 OR ")}
     if guards == "all":
-        changes["turn_learned"] = ("learning IN ('queued', 'dead')", "1 = 1")
+        changes["turn_learned"] = ("learning IN ('queued', 'dead') AND ", "1 = 1 OR ")
         changes["insert_receipt"] = (":at)", ":at) ON CONFLICT DO NOTHING")
         if not is_text:
             changes["insert_receipt"] = ("%(at)s)", "%(at)s) ON CONFLICT DO NOTHING")

@@ -9,9 +9,21 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from casenotes import EpisodicSettings, Memory, Message, Receipt, Scope, Settings
+from casenotes import (
+    EpisodicSettings,
+    Memory,
+    Message,
+    Receipt,
+    Scope,
+    Settings,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
 from casenotes.config import JobSettings, ModelSettings
 from casenotes.testing import FrozenClock, HashEmbedder, ScriptedModel
+from casenotes.types import Context
 
 NOW = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 MIRA = Scope("support", "mira", "monday")
@@ -71,3 +83,19 @@ async def turn(
 
 def statuses(receipt: Receipt) -> list[tuple[str, str]]:
     return [(candidate.status, candidate.reason) for candidate in receipt]
+
+
+def looked(number: int | str, found: str) -> list[Message]:
+    """A step of an agent: it calls a tool and gets a result."""
+    call = Message("assistant", "", parts=(ToolCall(f"c{number}", "look", {"at": number}),))
+    return [call, Message("tool", "", parts=(ToolResult(f"c{number}", found),))]
+
+
+def block(context: Context, name: str) -> str:
+    """The text of a block, empty if there is none."""
+    return next((found.text for found in context.blocks if found.name == name), "")
+
+
+def tool(under_way: Turn, name: str) -> Tool:
+    """A tool of a turn."""
+    return next(found for found in under_way.tools if found.name == name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -12,6 +13,7 @@ import pytest
 from conversation import transcript
 from model_server import run, serving
 
+from casenotes import SearchSettings, Settings
 from casenotes.errors import EmbeddingError, ModelError, SettingsError, UsageError
 from casenotes.evals.learning import LearningEvaluation, evaluate_learning
 from casenotes.evals.learning_cases import LearningCase, shipped_cases
@@ -129,6 +131,19 @@ async def test_a_failing_embedder_is_told() -> None:
 
     with pytest.raises(EmbeddingError, match="no embeddings today"):
         await evaluate_learning(DE, answering(lambda case: case.good), embedder=Broken(256))
+
+
+async def test_a_slow_embedder_is_waited_for() -> None:
+    class Slow(HashEmbedder):
+        async def embed(self, texts: Sequence[str]) -> Any:
+            for _ in range(100):
+                await asyncio.sleep(0)  # lets time pass that a search without any does not have
+            return await super().embed(texts)
+
+    hasty = Settings(search=SearchSettings(deadline_seconds=0))
+    model = answering(lambda case: case.good)
+    evaluation = await evaluate_learning(DE, model, embedder=Slow(256), settings=hasty)
+    assert all(score.is_flawless for score in evaluation.scores)
 
 
 async def test_a_model_is_needed() -> None:

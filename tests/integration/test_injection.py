@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 from conversation import JONAS, LATER, MIRA, NOW, SAID, SKEW, entry, opened, proposes, quoting, settings, turn
 
-from casenotes import Memory, Message, Scope, StorageSettings, Tool, ToolCall, ToolResult
+from casenotes import Memory, Message, Scope, StorageSettings, Tool, ToolCall, ToolResult, Turn
 from casenotes.errors import UsageError
 from casenotes.layers.tools import check_names
 from casenotes.stores.sqlite.store import SqliteStore
@@ -24,19 +24,23 @@ async def block(memory: Memory, scope: Scope = LATER, text: str = ASKED) -> str:
     return (await memory.begin(scope, text)).context.text
 
 
+def names(under_way: Turn) -> list[str]:
+    return [tool.name for tool in under_way.tools]
+
+
 class TestConditions:
     async def test_r42_01_nothing_when_episodic_memory_is_off(self, store_url: str) -> None:
         async with opened(store_url, proposes(entry(SKEW, SAID)), config=settings(enabled=False)) as memory:
             await turn(memory, MIRA, SAID)
             under_way = await memory.begin(LATER, ASKED)
-            assert (under_way.context.blocks, under_way.tools) == ((), ())
+            assert (under_way.context.blocks, names(under_way)) == ((), ["update_profile", "plan"])
 
     async def test_r42_02_nothing_when_auto_inject_is_off(self, store_url: str) -> None:
         async with opened(store_url, proposes(entry(SKEW, SAID)), config=settings(auto_inject=False)) as memory:
             await turn(memory, MIRA, SAID)
             under_way = await memory.begin(LATER, ASKED)
             assert under_way.context.blocks == ()
-            assert [tool.name for tool in under_way.tools] == ["recall_memory"]
+            assert names(under_way) == ["recall_memory", "update_profile", "plan"]
 
     async def test_r42_03_nothing_when_the_store_keeps_no_entries(
         self, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
@@ -47,7 +51,7 @@ class TestConditions:
             receipt = await turn(memory, MIRA, SAID)
             assert receipt.status == "skipped"
             under_way = await memory.begin(LATER, ASKED)
-            assert (under_way.context.blocks, under_way.tools) == ((), ())
+            assert (under_way.context.blocks, names(under_way)) == ((), ["update_profile", "plan"])
         assert model.requests == []
 
     async def test_r42_04_nothing_without_a_resource(self, store_url: str) -> None:
@@ -305,22 +309,21 @@ class TestBlock:
 
         seen = []
         config = replace(
-            settings(), recall_deadline_seconds=0.1, storage=StorageSettings(close_timeout_seconds=0)
+            settings(), recall_deadline_seconds=0.5, storage=StorageSettings(close_timeout_seconds=0)
         )
         async with opened(store_url) as memory:
             await turn(memory, MIRA, SAID)
         async with opened(store_url, embedder=Slow(256), config=config, on_event=seen.append) as memory:
             under_way = await memory.begin(LATER, ASKED)
             assert under_way.context.blocks == ()
-            failed = [event for event in seen if event.name == "layer.failed"]
-            assert [(event.data["source"], event.data["error"]) for event in failed] == [("memory", "late")]
+            failed = [event.data for event in seen if event.name == "layer.failed"]
+            assert [data["error"] for data in failed if data["source"] == "memory"] == ["late"]
             await memory.complete(under_way, "ok", outcome="failure")
 
 
 class TestTool:
     async def tool(self, memory: Memory, scope: Scope = LATER) -> Tool:
-        (found,) = (await memory.begin(scope, "hello")).tools
-        return found
+        return (await memory.begin(scope, "hello")).tools[0]
 
     async def test_r43_01_it_searches_the_same_scope(self, store_url: str) -> None:
         async with opened(store_url, quoting(slow=entry(SKEW, SAID))) as memory:
@@ -405,7 +408,7 @@ class TestTool:
 
     async def test_r43_06_it_is_not_offered_without_a_resource(self, store_url: str) -> None:
         async with opened(store_url) as memory:
-            assert (await memory.begin(Scope("support", None, "one"), "hello")).tools == ()
+            assert names(await memory.begin(Scope("support", None, "one"), "hello")) == ["plan"]
 
     async def test_r43_07_a_second_tool_of_that_name_is_refused(self, store_url: str) -> None:
         async with opened(store_url) as memory:

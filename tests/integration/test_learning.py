@@ -27,6 +27,7 @@ from conversation import (
     transcript,
     turn,
 )
+from storage import run
 
 from casenotes import Memory, Message, Scope, ToolCall, ToolResult
 from casenotes.config import JobSettings
@@ -62,14 +63,7 @@ def change_status(url: str, entry_id: str, status: str) -> None:
 
 def queue_again(url: str, turn_id: str) -> None:
     """A turn that waits to be learned from although nobody is at work."""
-    if url.startswith("sqlite"):
-        connection = sqlite3.connect(Path(url.removeprefix("sqlite:///")))
-        connection.execute("UPDATE turns SET learning = 'queued' WHERE turn_id = ?", (turn_id,))
-        connection.commit()
-        connection.close()
-    else:
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("UPDATE casenotes.turns SET learning = 'queued' WHERE turn_id = %s", (turn_id,))
+    run(url, "UPDATE turns SET learning = 'queued', pending = ',memory,' WHERE turn_id = ?", turn_id)
 
 
 class TestTranscript:
@@ -519,12 +513,12 @@ class TestPipeline:
         """The last row of the transaction is refused: neither entry, evidence, vector nor cursor stay."""
         async with opened(store_url, proposes(entry(SKEW, SAID))) as memory:
             under_way = await memory.begin(MIRA, SAID)
-            tools = memory._learning._layer._tools
+            tools = memory._learning._layers["memory"]._tools
             await memory.complete(under_way, "I see.", outcome="failure")
             store = memory._store
             lease = await store.jobs.acquire(MIRA, "extract", "test", 30)
             assert lease
-            work = pipeline.Work(await pipeline.read_turn(store, MIRA, under_way.id))
+            work = pipeline.Work(await pipeline.read_turn(store, MIRA, under_way.id, tools.runs))
             for step in pipeline.STEPS:
                 work = await step(work, tools)
             learned = to_be_saved(await pipeline.compare_with_stored(work, tools), NOW)
@@ -615,7 +609,9 @@ class TestPipeline:
             await memory.complete(again, "ok", outcome="failure")
             lease = await store.jobs.acquire(MIRA, "extract", "test", 30)
             assert lease
-            receipts = await pipeline.learn(memory._learning._layer._tools, MIRA, under_way.id, lease)
+            receipts = await pipeline.learn(
+                memory._learning._layers["memory"]._tools, MIRA, under_way.id, lease
+            )
             assert [(r.status, r.reason) for r in receipts] == [("rejected", "forgotten")]
             await store.jobs.release(lease)
             assert statuses(await turn(memory, LATER, SAID)) == [("stored", "")], "the user said it anew"
@@ -633,7 +629,9 @@ class TestPipeline:
             change_status(store_url, str(first.candidates[0].entry_id), "forgotten")
             lease = await memory._store.jobs.acquire(MIRA, "extract", "test", 30)
             assert lease
-            receipts = await pipeline.learn(memory._learning._layer._tools, MIRA, under_way.id, lease)
+            receipts = await pipeline.learn(
+                memory._learning._layers["memory"]._tools, MIRA, under_way.id, lease
+            )
             assert {(r.status, r.reason) for r in receipts} == {("rejected", "forgotten")}
             await memory._store.jobs.release(lease)
 

@@ -208,10 +208,11 @@ async def test_the_window_never_splits_a_tool_pair(store_url: str) -> None:
         call = Message("assistant", "", parts=[ToolCall("c1", "look")])
         result = Message("tool", "", parts=[ToolResult("c1", "found")])
         context = await memory.step(turn, [call, result])
-        assert [m.parts for m in context.messages] == [call.parts, result.parts]
+        assert [m.parts for m in context.messages] == [(), call.parts, result.parts], "its own input stays"
         pending = Message("assistant", "and now", parts=[ToolCall("c2", "look")])
         context = await memory.step(turn, pending)
-        assert [(m.text, m.parts) for m in context.messages] == [("and now", ())]
+        shown = [(m.text, m.parts) for m in context.messages]
+        assert shown == [("question", ()), ("", call.parts), ("", result.parts), ("and now", ())]
         assert (await memory.history(ANN, 1))[0].parts == pending.parts
 
 
@@ -414,6 +415,10 @@ async def test_wrong_calls_are_named(memory: Memory) -> None:
     with pytest.raises(UsageError, match="limit is 0"):
         await memory.history(ANN, 0)
     assert await memory.history(ANN, 10**30, before=0) == []
+    for listed in (memory.episodes, memory.profile_history):
+        with pytest.raises(UsageError, match="limit is -1"):
+            await listed(ANN, -1)
+        assert await listed(ANN, 10**30) == []
     with pytest.raises(UsageError, match="exclude each other"):
         await memory.history(ANN, 5, before=3, after=1)
     with pytest.raises(UsageError, match="'fine'"):

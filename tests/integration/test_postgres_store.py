@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import resources
 
 import psycopg
@@ -38,7 +39,16 @@ async def learn(memory: Memory, scope: Scope) -> Turn:
         receipt = await memory.complete(turn, "Good.", sync=True)
         assert receipt.status == "learned", receipt
         turns.append(turn)
+    await keep(memory, turns[-1].scope)
     return turns[-1]
+
+
+async def keep(memory: Memory, scope: Scope) -> None:
+    """What layers keep: a profile, a plan, an attempt and the summary of a run."""
+    await memory.update_profile(scope, "User Context/Name", "set", f"keeper {scope.resource_id}")
+    await memory.update_plan(scope, goal=f"Help {scope.resource_id}.")
+    await memory.record_attempt(scope, f"Reach {scope.resource_id}", "by phone", "nobody answered")
+    await memory.finish(scope)
 
 
 async def test_row_level_security_hides_other_scopes_from_the_application_role(
@@ -65,6 +75,7 @@ async def test_row_level_security_hides_other_scopes_from_the_application_role(
             assert [hit.content for hit in await memory.recall(ANN, "words")] == ["ann's own words"]
             assert [hit.content for hit in await memory.recall(BOB, "secret")] == ["bob's secret"]
             assert await memory.recall(Scope("support", "eve"), "secret") == []
+            await check_layers(memory)
             with pytest.raises(StoreError, match="row-level security"):
                 await memory.reembed("static")
         with psycopg.connect(app_url) as stranger:
@@ -75,9 +86,17 @@ async def test_row_level_security_hides_other_scopes_from_the_application_role(
             assert stranger.execute(count).fetchone() == (6,)
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 stranger.execute("INSERT INTO casenotes.scopes VALUES ('support', 'bob2')")
+        for table in ("layer_states", "episodes"):
+            with psycopg.connect(app_url) as stranger:
+                stranger.execute("SELECT set_config('casenotes.agent_id', 'support', true)")
+                stranger.execute("SELECT set_config('casenotes.resource_id', 'ann', true)")
+                assert stranger.execute(f"UPDATE casenotes.{table} SET created_at = now()").rowcount > 0
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    stranger.execute(f"UPDATE casenotes.{table} SET resource_id = 'bob'")
         with psycopg.connect(app_url) as stranger:
             tables = dict(stranger.execute(SCOPED_TABLES).fetchall())
-            assert len(tables) >= 11
+            assert {"layer_states", "episodes", "events"} < set(tables)
+            assert len(tables) >= 15
             assert all(tables.values()), tables
             counts = {name: f"SELECT count(*) FROM casenotes.{name}" for name in tables}
             assert {stranger.execute(count).fetchone() for count in counts.values()} == {(0,)}
@@ -89,6 +108,8 @@ async def test_row_level_security_hides_other_scopes_from_the_application_role(
         async with Memory.open(app_url) as memory:
             erased = await memory.erase(ANN.owner)
             assert (erased.rows["messages"], erased.rows["scopes"], erased.is_proven) == (6, 1, False)
+            assert (erased.rows["layer_states"], erased.rows["episodes"]) == (3, 1)
+            assert (await memory.profile(BOB)).fields == {"User Context/Name": ("keeper bob",)}
             assert "the tables" in erased.not_done
             assert "database server" in erased.residue.skipped
             assert await memory.recall(ANN, "parrot") == []
@@ -96,6 +117,23 @@ async def test_row_level_security_hides_other_scopes_from_the_application_role(
         with psycopg.connect(postgres_url, autocommit=True) as owner:
             owner.execute("DROP OWNED BY casenotes_app")
             owner.execute("DROP ROLE casenotes_app")
+
+
+async def check_layers(memory: Memory) -> None:
+    """Each user has their own, and whoever has nothing is shown nothing."""
+    for scope in (ANN, BOB):
+        two = replace(scope, thread_id="two")
+        assert (await memory.profile(scope)).fields == {"User Context/Name": (f"keeper {scope.resource_id}",)}
+        assert (await memory.plan(two)).goal == f"Help {scope.resource_id}."
+        assert [attempt.task for attempt in await memory.attempts(two)] == [f"Reach {scope.resource_id}"]
+        assert [run.thread_id for run in await memory.episodes(scope)] == ["two"]
+    eve = Scope("support", "eve", "two")
+    assert (await memory.profile(eve)).fields == {}
+    assert await memory.plan(eve) is None
+    assert await memory.attempts(eve) == []
+    assert await memory.episodes(eve) == []
+    shared = await memory._store.episodes.newest(eve, 20, of_all_users=True)
+    assert shared == [], "the second lock holds even where summaries are shared"
 
 
 async def test_an_unreachable_server_is_named_without_the_password() -> None:

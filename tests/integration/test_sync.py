@@ -29,6 +29,40 @@ def test_every_verb_works(sqlite_url: str) -> None:
         assert memory.location == sqlite_url
 
 
+def test_what_layers_keep(sqlite_url: str) -> None:
+    with sync.Memory.open(sqlite_url) as memory:
+        turn = memory.begin(SCOPE, "I am Ann. Move the billing rows to the new cluster.")
+        tools = {tool.name: tool for tool in turn.tools}
+        told = tools["update_profile"].call(field="User Context/Name", action="set", value="Ann")
+        assert (told["saved"], told["version"]) == ("User Context/Name", 1)
+        assert tools["plan"].call(goal="Move billing", steps=["copy rows"])["version"] == 1
+        memory.complete(turn, "The rows are copied.")
+        assert memory.profile(SCOPE).fields == {"User Context/Name": ("Ann",)}
+        assert memory.update_profile(SCOPE, "User Context/Role", "set", "DBA").version == 2
+        assert memory.undo_profile(SCOPE).fields == {"User Context/Name": ("Ann",)}
+        assert [past.version for past in memory.profile_history(SCOPE, 2)] == [3, 2]
+        assert memory.update_plan(SCOPE, updates=[{"step": 1, "status": "done"}], version=1).version == 2
+        plan = memory.plan(SCOPE)
+        assert plan is not None
+        assert (plan.goal, plan.steps[0].status) == ("Move billing", "done")
+        memory.finish(SCOPE)
+        assert [event.name for event in memory.event_history(SCOPE)][-1] == "run.finished"
+        assert ["copied" in episode.summary for episode in memory.episodes(SCOPE)] == [True]
+
+
+def test_sub_agents(sqlite_url: str) -> None:
+    with sync.Memory.open(sqlite_url) as memory:
+        memory.append(SCOPE, "Billing answers slowly.")
+        memory.record_attempt(SCOPE, "find the slow query of billing", "read the slow log", "it is empty")
+        briefing = memory.briefing(SCOPE, "find the slow query of billing", "It began on Monday.")
+        assert "It began on Monday." in briefing.text
+        assert "error: it is empty" in briefing.text
+        child = memory.begin(SCOPE.child("finder"), briefing.text)
+        assert child.is_apart
+        memory.complete(child, "I cannot log in.", outcome="failure", error="access denied")
+        assert [attempt.error for attempt in memory.attempts(SCOPE)] == ["it is empty", "access denied"]
+
+
 def test_a_closed_memory_says_so(sqlite_url: str) -> None:
     with sync.Memory.open(sqlite_url) as memory:
         memory.listen(print)()
@@ -42,9 +76,9 @@ def test_errors_come_through_and_everything_is_closed(sqlite_url: str) -> None:
 
 
 def test_verbs_and_arguments_are_the_same() -> None:
-    def verbs(cls: type) -> dict[str, list[str]]:
+    def verbs(cls: type) -> dict[str, list[inspect.Parameter]]:
         return {
-            name: list(inspect.signature(member).parameters)
+            name: list(inspect.signature(member).parameters.values())
             for name, member in vars(cls).items()
             if inspect.isfunction(member) and not name.startswith("_")
         }

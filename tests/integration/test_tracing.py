@@ -35,7 +35,9 @@ def by_name(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
     return {span.name: span for span in exporter.get_finished_spans()}
 
 
-async def test_a_turn_leaves_spans_without_texts_or_users(sqlite_url: str, spans: InMemorySpanExporter) -> None:
+async def test_r03_19_a_turn_leaves_spans_without_texts_or_users(
+    sqlite_url: str, spans: InMemorySpanExporter
+) -> None:
     async with opened(sqlite_url, proposes(entry(SKEW, SAID))) as memory:
         await turn(memory, MIRA, SAID)
         await memory.recall(LATER, "webhook")

@@ -69,12 +69,16 @@ async def test_postgres(postgres_url: str) -> None:
             "model_usage",
             "revisions",
             "erasures",
+            "layer_states",
+            "episodes",
+            "events",
         ):
             connection.execute(f"DROP TABLE casenotes.{table}")
-        for column in ("first_seq", "learning", "attempts", "due_at", "error"):
+        for column in ("first_seq", "learning", "attempts", "due_at", "error", "pending"):
             connection.execute(f"ALTER TABLE casenotes.turns DROP COLUMN {column}")
         for column in ("turn_id", "hidden"):
             connection.execute(f"ALTER TABLE casenotes.messages DROP COLUMN {column}")
+        connection.execute("ALTER TABLE casenotes.threads DROP COLUMN run_seq")
         connection.execute("DELETE FROM casenotes.migrations WHERE number > 1")
     async with opened(postgres_url, proposes(entry(SKEW, SAID))) as memory:
         assert len(await memory.history(MIRA)) == 2

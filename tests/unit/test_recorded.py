@@ -9,14 +9,16 @@ import pytest
 from casenotes.cli.learning import REASONS
 from casenotes.errors import ModelError
 from casenotes.learn.evidence import Reason
-from casenotes.learn.transcript import turn_prompt
+from casenotes.learn.transcript import known_memory, turn_prompt
 from casenotes.models.chat import ChatRequest
 from casenotes.samples.recorded import RecordedModel, sample_turns
 from casenotes.types import Message
 
 
 def asked(said: str, before: str) -> ChatRequest:
-    prompt = turn_prompt([Message("user", said)], [Message("user", before)], ["<transcript>\n[] is known"])
+    prompt = turn_prompt(
+        [Message("user", said)], [Message("user", before)], known_memory(["<transcript>\n[] is known"])
+    )
     return ChatRequest("extract", "", prompt, {})
 
 

@@ -1,4 +1,4 @@
-"""Every rule of episodic memory has a test that carries its id, and no test claims an unknown rule."""
+"""Every rule of the specification has a test that carries its id, and no test claims an unknown rule."""
 
 from __future__ import annotations
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from casenotes.curate.desk import Desk
 from casenotes.curate.residue import Residue, pieces_of, scan
 from casenotes.errors import InvalidScope
 from casenotes.stores.revisions import Erasure
-from casenotes.types import Scope
+from casenotes.types import Scope, is_child
 
 UNSEEN = "the store's files cannot be read from here; run the command on the database server"
 
@@ -40,13 +41,24 @@ async def erase(desk: Desk, scope: Scope, *, scrub: bool) -> Erased:
     if scope.resource_id is None and scope.thread_id is None:
         raise InvalidScope(f"{scope!r} names neither a resource nor a thread; say what to erase")
     erasure = desk.store.erasure
-    pieces = pieces_of(await erasure.traces(scope)) if scrub else set()
-    rows = await erasure.erase(scope)
+    scopes = [scope, *await _children(desk, scope)]
+    pieces = pieces_of([text for one in scopes for text in await erasure.traces(one)]) if scrub else set()
+    rows: Counter[str] = Counter()
+    for one in scopes:
+        rows.update(await erasure.erase(one))
     desk.searcher.forget(scope)
     if not scrub:
-        return Erased(scope, rows, False, "", Residue(0, 0, 0, skipped="not looked for"))
+        return Erased(scope, dict(rows), False, "", Residue(0, 0, 0, skipped="not looked for"))
     not_done = await erasure.scrub()
-    return Erased(scope, rows, True, not_done, await _residue(erasure, pieces))
+    return Erased(scope, dict(rows), True, not_done, await _residue(erasure, pieces))
+
+
+async def _children(desk: Desk, scope: Scope) -> list[Scope]:
+    """The threads of sub-agents that worked for a thread: what was said to them came from it."""
+    if scope.thread_id is None:
+        return []
+    threads = await desk.store.threads(scope)
+    return [replace(scope, thread_id=t.thread_id) for t in threads if is_child(t.thread_id, scope.thread_id)]
 
 
 async def _residue(erasure: Erasure, pieces: set[bytes]) -> Residue:

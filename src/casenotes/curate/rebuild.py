@@ -92,9 +92,9 @@ async def estimate(desk: Desk, tools: Tools, scope: Scope) -> Estimate:
     system = tools.count_tokens(tools.settings.extraction_prompt or prompt("extract"))
     sizes: list[int] = []
     for state in turns:
-        turn = await read_turn(desk.store, state.scope, state.turn_id)
+        turn = await read_turn(desk.store, state.scope, state.turn_id, tools.runs)
         limit = tools.settings.max_transcript_tokens
-        requests = prompts(spoken(turn.messages), turn.before, (), limit, tools.count_tokens)
+        requests = prompts(spoken(turn.messages), turn.before, "", limit, tools.count_tokens)
         sizes += [system + tools.count_tokens(request) for request in requests]
     return Estimate(len(turns), len(sizes), sum(sizes))
 
@@ -137,7 +137,8 @@ class _Run:
         return bool(new)
 
     async def _learn(self, state: TurnState) -> None:
-        turn = replace(await read_turn(self._desk.store, state.scope, state.turn_id), known=())
+        read = await read_turn(self._desk.store, state.scope, state.turn_id, self._beside.runs)
+        turn = replace(read, known=())
         try:
             await _learn_again(self._beside, turn, state)
         except ModelError:
@@ -160,7 +161,7 @@ async def _beside(desk: Desk, tools: Tools, store: Store) -> Tools:
 async def _learn_again(tools: Tools, turn: FinishedTurn, state: TurnState) -> None:
     opened = TurnMark(turn.turn_id, "open", state.due_at)
     await tools.store.append(turn.scope, turn.messages, opened)
-    await tools.store.append(turn.scope, (), replace(opened, status="success", learn=True))
+    await tools.store.append(turn.scope, (), replace(opened, status="success", learners=("memory",)))
     lease = await tools.store.jobs.acquire(turn.scope, "extract", "rebuild", LEASE_SECONDS)
     if lease is None:
         return  # a turn without messages

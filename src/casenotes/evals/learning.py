@@ -19,7 +19,7 @@ from casenotes.config import Settings
 from casenotes.errors import ModelError, UnreadableOutput, UsageError
 from casenotes.evals.learning_cases import LearningCase
 from casenotes.evals.learning_scores import CaseScore, Share, Stored, score_case, summaries
-from casenotes.evals.retrieval import EmbeddingFailures
+from casenotes.evals.retrieval import EmbeddingFailures, patient
 from casenotes.events import Event
 from casenotes.memory import Memory
 from casenotes.models.chat import Usage, resolve_model
@@ -86,7 +86,7 @@ async def evaluate_learning(
     if (chat := resolve_model(model)) is None:
         raise UsageError("no model to learn with; name one as provider:name, or pass an object")
     result = LearningEvaluation(chat.label)
-    config = _one_attempt(settings or Settings(), concurrency)
+    config = _one_attempt(patient(settings or Settings()), concurrency)
     clock = FrozenClock(START)
     async with Memory.open(
         "sqlite:///:memory:", model=model, embedder=embedder, config=config, clock=clock

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from datetime import datetime
-from typing import Literal
+from functools import partial
 
 from casenotes.config import EpisodicSettings
 from casenotes.errors import LeaseLost
-from casenotes.layers.base import LearnRequest, Recalled, RecallRequest, TokenRange
+from casenotes.layers.base import (
+    BaseLayer,
+    LearnRequest,
+    Recalled,
+    RecallRequest,
+    TokenRange,
+)
+from casenotes.layers.fit import Fitting
 from casenotes.learn.pipeline import Tools, learn
 from casenotes.learn.prompts import prompt
 from casenotes.learn.reflect_entries import reflect
@@ -21,18 +28,16 @@ from casenotes.recall.search import Searcher
 from casenotes.stores.base import Shown
 from casenotes.tokens import TokenCounter
 from casenotes.tracing import span
-from casenotes.types import CandidateReceipt, Hit, HitKind, Outcome, Scope
+from casenotes.types import CandidateReceipt, Hit, HitKind
 
 MAX_QUOTE_CHARACTERS = 1_200
 
 
-class EpisodicLayer:
+class EpisodicLayer(BaseLayer):
     """See Layer."""
 
     name = "memory"
     slot = 300
-    scope: Literal["thread", "resource"] = "resource"
-    stable = False
 
     def __init__(
         self, searcher: Searcher, settings: EpisodicSettings, count_tokens: TokenCounter, tools: Tools | None
@@ -41,19 +46,10 @@ class EpisodicLayer:
         self._settings = settings
         self._count_tokens = count_tokens
         self._tools = tools
-
-    @property
-    def budget(self) -> TokenRange:
-        """How much of the context the block may take."""
-        return TokenRange(self._settings.min_block_tokens, self._settings.max_block_tokens)
-
-    @property
-    def learns(self) -> bool:
-        """Whether there is a model to learn with."""
-        return self._tools is not None
-
-    async def init(self) -> None:
-        """Nothing to prepare: the index of a scope is built on first touch."""
+        self.learns_from = ("success",) if tools else ()
+        self.budget = TokenRange(
+            min(settings.min_block_tokens, settings.max_block_tokens), settings.max_block_tokens
+        )
 
     async def recall(self, request: RecallRequest) -> Recalled:
         """The block for the current input; empty if nothing is relevant."""
@@ -63,7 +59,8 @@ class EpisodicLayer:
         if not hits:
             reason = "all that is relevant stands in this thread" if hidden else "nothing relevant"
             return Recalled(left_out=(reason,))
-        return self._fitted(hits, request)
+        render = partial(self._rendered, now=request.now)
+        return Fitting(hits, render, self._count_tokens, "hits", _shown).within(request.max_tokens)
 
     async def _search(self, request: RecallRequest) -> tuple[list[Hit], bool]:
         """The best entries, then messages where places are left; and whether entries were hidden."""
@@ -79,18 +76,6 @@ class EpisodicLayer:
         fresh = [item for item in found.get("message", []) if item[1] not in quoted][: 2 * free]
         messages = await self._searcher.read(request.scope, fresh, as_block=True)
         return [*shown, *messages[:free]], bool(entries) and not shown
-
-    def _fitted(self, hits: Sequence[Hit], request: RecallRequest) -> Recalled:
-        """The block with as many hits as its budget allows; the weakest go first."""
-        kept = list(hits)
-        while kept:
-            text = self._rendered(kept, request.now)
-            tokens = self._count_tokens(text)
-            if tokens <= request.max_tokens:
-                left_out = (f"{len(hits) - len(kept)} hits over the token budget",) if kept != hits else ()
-                return Recalled(text, tuple(Shown(hit.kind, hit.id) for hit in kept), left_out, tokens)
-            kept.pop()
-        return Recalled(left_out=(f"no hit fits into {request.max_tokens} tokens",))
 
     def _rendered(self, hits: Sequence[Hit], now: datetime) -> str:
         guidance = self._settings.injection_prompt or prompt("memory_guidance")
@@ -122,8 +107,9 @@ class EpisodicLayer:
             tools.events.emit("reflection.failed", request.scope, source="episodic-memory", error=problem)
             return []
 
-    async def complete(self, scope: Scope, outcome: Outcome) -> None:
-        """Nothing to do at the end of a run: every turn was learned from by itself."""
+
+def _shown(hit: Hit) -> list[Shown]:
+    return [Shown(hit.kind, hit.id)]
 
 
 def stands_verbatim(hit: Hit, visible: Set[str]) -> bool:

@@ -1,57 +1,106 @@
-"""Learning as the memory sees it: queue a finished turn, wait for it, and say what became of it."""
+"""Learning as the memory sees it: queue a finished turn, wait for it, and say what became of it.
+
+Every layer that learns from a turn is noted with it. Each does its part by itself: one that fails is tried
+again later and keeps no other from being done.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 from casenotes.config import JobSettings
-from casenotes.errors import SettingsError
+from casenotes.errors import LeaseLost, SettingsError
 from casenotes.events import Events
-from casenotes.jobs import Jobs
-from casenotes.layers.base import LearnRequest
-from casenotes.layers.episodic import EpisodicLayer
+from casenotes.jobs import SOURCE, Failure, Jobs, LearningFailed, is_asked_to_stop
+from casenotes.layers.base import Layer, LearnRequest
+from casenotes.layers.stored_state import States
 from casenotes.stores.base import Store
+from casenotes.stores.learned_rows import EPISODIC
 from casenotes.stores.learning import Lease, TurnState
-from casenotes.types import LearnStatus, Outcome, Receipt, Scope
+from casenotes.types import OUTCOMES, LearnStatus, Outcome, Receipt, Scope
 
 MAX_REMEMBERED_TURNS = 10_000
 
 
 class Learning:
-    """Background learning of one process."""
+    """Background learning of one process. `elsewhere` are layers whose work is left to other processes."""
 
-    def __init__(self, store: Store, layer: EpisodicLayer, settings: JobSettings, events: Events) -> None:
+    def __init__(
+        self,
+        store: Store,
+        layers: Sequence[Layer],
+        states: States,
+        settings: JobSettings,
+        events: Events,
+        elsewhere: Sequence[str] = (),
+    ) -> None:
         self._store = store
-        self._layer = layer
+        self._states = states
         self._in_process = settings.in_process
-        self._jobs = Jobs(store, self._learn, settings, events)
+        self._hook_seconds = settings.hook_seconds
+        self._layers = {layer.name: layer for layer in layers if layer.learns_from}
+        self._elsewhere = () if settings.in_process else tuple(elsewhere)
+        self._jobs = Jobs(store, self._learn, tuple(self._layers), settings, events)
         self._completed: dict[tuple[Scope, str], None] = {}
         self._noticed: set[Scope] = set()
-        if self.is_possible and self._in_process:
+        if self._layers and self._in_process:
             self._jobs.start()
 
-    @property
-    def is_possible(self) -> bool:
-        """Whether there is a model to learn with."""
-        return self._layer.learns
+    def learners(self, scope: Scope, outcome: Outcome) -> tuple[str, ...]:
+        """The layers that are to learn from a turn with that outcome."""
+        names = [
+            layer.name
+            for layer in self._layers.values()
+            if outcome in layer.learns_from and (layer.scope == "thread" or scope.resource_id is not None)
+        ]
+        if outcome == "success" and scope.resource_id is not None:
+            names += [name for name in self._elsewhere if name not in names]
+        return tuple(names)
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether finished turns are queued: for a model of this process, or for a worker elsewhere."""
-        return self.is_possible or not self._in_process
+    def can_learn_entries(self) -> bool:
+        """Whether there is a model to learn entries with, in this process or in a worker."""
+        return EPISODIC in self._layers or EPISODIC in self._elsewhere
 
     async def _learn(self, lease: Lease, turn: TurnState) -> None:
-        await self._layer.learn(LearnRequest(turn.scope, turn.turn_id, lease))
+        failures = []
+        for layer in (self._layers[name] for name in turn.pending if name in self._layers):
+            try:
+                await self._learn_one(layer, lease, turn)
+            except LeaseLost:
+                raise
+            except Exception as error:
+                if is_asked_to_stop():
+                    raise asyncio.CancelledError from error
+                failures.append(Failure(SOURCE if layer.name == EPISODIC else layer.name, error))
+        if failures:
+            raise LearningFailed(failures)
+
+    async def _learn_one(self, layer: Layer, lease: Lease, turn: TurnState) -> None:
+        """Entries are saved together with the note that they are; other layers are noted here."""
+        if layer.name == EPISODIC:
+            await layer.learn(LearnRequest(turn.scope, turn.turn_id, lease))
+            return
+        messages = (await self._store.jobs.log(turn.scope, turn.turn_id, 0)).messages
+        state = self._states.of(layer.name, layer.scope, turn.scope, turn_id=turn.turn_id)
+        request = LearnRequest(turn.scope, turn.turn_id, lease, messages, state, _outcome(turn))
+        async with asyncio.timeout(self._hook_seconds):
+            await layer.learn(request)
+        await self._store.jobs.learned(lease, turn.turn_id, layer.name)
 
     def notice(self, scope: Scope) -> None:
         """A thread is used by this process for the first time: a turn may be left from before."""
-        if self.is_possible and self._in_process and scope not in self._noticed:
+        if self._layers and self._in_process and scope not in self._noticed:
             if len(self._noticed) >= MAX_REMEMBERED_TURNS:
                 self._noticed.clear()
             self._noticed.add(scope)
             self._jobs.wake(scope)
 
-    def queue(self, scope: Scope, turn_id: str) -> None:
-        """A turn was saved that is to be learned from."""
-        self._completed[scope, turn_id] = None
+    def queue(self, scope: Scope, turn_id: str, learners: Sequence[str]) -> None:
+        """A turn was saved that these layers are to learn from; receipts tell of entries."""
+        if EPISODIC in learners:
+            self._completed[scope, turn_id] = None
         while len(self._completed) > MAX_REMEMBERED_TURNS:
             del self._completed[next(iter(self._completed))]
         if self._in_process:
@@ -59,7 +108,7 @@ class Learning:
 
     async def settle(self, scope: Scope | None, timeout: float) -> None:
         """Wait until every queued turn was learned from or has failed once."""
-        if self.is_possible:
+        if self._layers:
             await self._jobs.settle(scope, timeout)
 
     async def new_receipts(self, scope: Scope | None) -> list[Receipt]:
@@ -75,9 +124,9 @@ class Learning:
         turn = await self._store.jobs.turn(scope, turn_id)
         if turn is None:
             return Receipt(turn_id, "aborted", reason="the turn is not in the store")
-        outcome: Outcome = "success" if turn.status == "success" else "aborted"
+        outcome = _outcome(turn)
         ids = tuple(str(m.id) for m in (await self._store.jobs.log(scope, turn_id, 0)).messages)
-        if turn.learning == "done":
+        if turn.learning == "done" or (turn.pending and EPISODIC not in turn.pending):
             candidates = await self._store.entries.receipts(scope, turn_id)
             return Receipt(turn_id, outcome, ids, "learned", candidates=tuple(candidates))
         status: LearnStatus = "queued" if turn.learning == "queued" and not turn.attempts else "failed"
@@ -88,13 +137,17 @@ class Learning:
 
     async def run(self, *, once: bool) -> None:
         """Learn from queued turns of the whole store."""
-        if not self.is_possible:
+        if not self._layers:
             raise SettingsError("no model is configured to learn with; set CASENOTES_MODEL or pass model=")
         await self._jobs.run(once=once)
 
     async def close(self, timeout: float) -> None:
         """Finish what is under way."""
         await self._jobs.close(timeout)
+
+
+def _outcome(turn: TurnState) -> Outcome:
+    return next((known for known in OUTCOMES if known == turn.status), "aborted")
 
 
 def _covers(scope: Scope, thread: Scope) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Any
 
 from casenotes.errors import CasenotesError, UsageError
+from casenotes.events import Events
+from casenotes.layers.base import Layer, ToolRequest
+from casenotes.layers.stored_state import States
 from casenotes.learn.prompts import prompt
 from casenotes.masking import mask
-from casenotes.types import RECALL_TOOL, Hit, Tool
+from casenotes.types import RECALL_TOOL, Hit, Scope, Tool
 
 Search = Callable[[str], Awaitable[Sequence[Hit]]]
 PARAMETERS = {
@@ -40,12 +43,38 @@ def recall_tool(search: Search, instruction: str | None) -> Tool:
     return Tool(RECALL_TOOL, instruction or prompt("recall_tool"), PARAMETERS, call)
 
 
+def layer_tools(
+    layers: Sequence[Layer], states: States, scope: Scope, turn_id: str, events: Events
+) -> tuple[Tool, ...]:
+    """The tools of layers for a turn; a layer that fails to give its own gives none."""
+    tools: list[Tool] = []
+    for layer in layers:
+        state = states.of(layer.name, layer.scope, scope, turn_id=turn_id)
+        try:
+            taken = {RECALL_TOOL, *(tool.name for tool in tools)}
+            tools += _checked(layer.tools(ToolRequest(scope, turn_id, state)), taken)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            events.emit("layer.failed", scope, source=layer.name, error=problem)
+    return tuple(tools)
+
+
+def _checked(given: Sequence[Tool], taken: Set[str]) -> list[Tool]:
+    """A layer's tools; raises if a host could not offer them to its model."""
+    tools = list(given)
+    if wrong := [tool for tool in tools if not isinstance(tool, Tool)]:
+        raise TypeError(f"tools must give Tool, not {type(wrong[0]).__name__}")
+    if twice := [tool.name for tool in tools if tool.name in taken]:
+        raise UsageError(f"there is a tool named {twice[0]} already; rename it")
+    return tools
+
+
 def check_names(ours: Sequence[Tool], theirs: Iterable[str]) -> None:
     """Raise if the host has a tool of a name that is ours: its model could not tell them apart."""
     taken = {tool.name for tool in ours} & set(theirs)
     if taken:
         names = ", ".join(sorted(taken))
-        raise UsageError(f"there is a tool named {names} already; rename it, or switch episodic memory off")
+        raise UsageError(f"there is a tool named {names} already; rename it, or switch its layer off")
 
 
 def hit_values(hit: Hit) -> dict[str, Any]:
@@ -72,3 +101,9 @@ def hit_values(hit: Hit) -> dict[str, Any]:
     if hit.conflicts:
         values["conflict"] = "another note says otherwise; the newer one comes first"
     return values
+
+
+def repeated(value: object) -> str:
+    """What a model gave to a tool, short and without secrets, to be named in the answer."""
+    text = mask(str(value)[:10_000])
+    return repr(text if len(text) <= 80 else f"{text[:79]}…")

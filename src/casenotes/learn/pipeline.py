@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from casenotes.clock import Clock
-from casenotes.config import EpisodicSettings
+from casenotes.config import EpisodesSettings, EpisodicSettings
 from casenotes.errors import BudgetExceeded, SpaceMismatch, StoreError
 from casenotes.events import Events
 from casenotes.learn.ask import Asker
@@ -26,7 +26,7 @@ from casenotes.learn.normalise import collapse, content_hash, cut, is_visible
 from casenotes.learn.prompts import prompt
 from casenotes.learn.save import all_evidence, to_be_saved
 from casenotes.learn.similar import decide, same_turn
-from casenotes.learn.transcript import CONTEXT_MESSAGES, prompts, spoken
+from casenotes.learn.transcript import CONTEXT_MESSAGES, known_memory, prompts, spoken
 from casenotes.learn.work import Draft, FinishedTurn, Work, refused
 from casenotes.masking import mask
 from casenotes.models.embed import embed_texts
@@ -35,10 +35,13 @@ from casenotes.recall.space import SpaceInUse
 from casenotes.stores.base import Store
 from casenotes.stores.learning import Lease, by_kind
 from casenotes.tokens import TokenCounter
-from casenotes.types import CandidateReceipt, Entry, Evidence, Scope
+from casenotes.types import CandidateReceipt, Entry, Evidence, Message, Scope
 
 NEIGHBOURS = 8
 MAX_ROUNDS = 10
+PROFILE = "user-profile"
+"""The layer whose state says what is known about the user."""
+
 MAX_REQUESTS = 20
 """A turn that goes on for hours is asked about no more often; its newest part counts."""
 
@@ -53,6 +56,7 @@ class Tools:
     asker: Asker
     reflector: Asker
     settings: EpisodicSettings
+    runs: EpisodesSettings
     clock: Clock
     events: Events
     count_tokens: TokenCounter
@@ -63,7 +67,7 @@ Step = Callable[[Work, Tools], Awaitable[Work]]
 
 async def learn(tools: Tools, scope: Scope, turn_id: str, lease: Lease) -> list[CandidateReceipt]:
     """Learn from one turn and say what became of every candidate."""
-    return await learn_turn(tools, await read_turn(tools.store, scope, turn_id), lease)
+    return await learn_turn(tools, await read_turn(tools.store, scope, turn_id, tools.runs), lease)
 
 
 async def learn_turn(tools: Tools, turn: FinishedTurn, lease: Lease) -> list[CandidateReceipt]:
@@ -82,7 +86,7 @@ async def learn_turn(tools: Tools, turn: FinishedTurn, lease: Lease) -> list[Can
     )
 
 
-async def read_turn(store: Store, scope: Scope, turn_id: str) -> FinishedTurn:
+async def read_turn(store: Store, scope: Scope, turn_id: str, runs: EpisodesSettings) -> FinishedTurn:
     """Everything the steps need to know of a turn. What was shown after it, it cannot have echoed."""
     log = await store.jobs.log(scope, turn_id, CONTEXT_MESSAGES)
     own = {message.id for message in log.messages}
@@ -93,17 +97,35 @@ async def read_turn(store: Store, scope: Scope, turn_id: str) -> FinishedTurn:
     others = [message_id for message_id in ids["message"] if message_id not in own]
     messages = (await store.messages(scope, others)).values() if others else ()
     now_shown = {item.id for item in shown if item.kind == "entry" and item.turn_id == turn_id}
-    return FinishedTurn(
-        scope,
-        turn_id,
-        log.messages,
-        log.before,
-        [
-            *(text for entry in entries for text in (entry.content, *(q.quote for q in entry.evidence))),
-            *(message.search_text for message in messages),
-        ],
-        [entry.content for entry in entries if entry.id in now_shown],
-    )
+    profile = await _profile(store, scope)
+    texts = [text for entry in entries for text in (entry.content, *(q.quote for q in entry.evidence))]
+    texts += [message.search_text for message in messages]
+    texts += [value for _field, value in profile]
+    texts += await _earlier_runs(store, scope, log.messages, runs)
+    known = [entry.content for entry in entries if entry.id in now_shown]
+    about = [f"{field}: {value}" for field, value in profile]
+    return FinishedTurn(scope, turn_id, log.messages, log.before, texts, known, about)
+
+
+async def _profile(store: Store, scope: Scope) -> list[tuple[str, str]]:
+    """Fields and values of what is known about the user."""
+    items = (await store.states.read(scope.owner, PROFILE)).value.get("items", [])
+    return [(str(item.get("field")), str(item.get("value"))) for item in items]
+
+
+async def _earlier_runs(
+    store: Store, scope: Scope, messages: Sequence[Message], runs: EpisodesSettings
+) -> list[str]:
+    """Summaries that the turn's model may have been shown: those written before it answered.
+
+    Of other users too, where they are shown.
+    """
+    answered = max((message.created_at for message in messages if message.created_at), default=None)
+    if answered is None:
+        return []
+    shared = runs.share_across_users
+    newest = await store.episodes.newest(scope, runs.max_kept, of_all_users=shared, before=answered)
+    return [run.summary for run in newest]
 
 
 def _stems_from(entry: Entry, messages: Set[str | None]) -> bool:
@@ -117,7 +139,12 @@ async def extract(work: Work, tools: Tools) -> Work:
     unreadable: list[CandidateReceipt] = []
     system = tools.settings.extraction_prompt or prompt("extract")
     requests = await asyncio.to_thread(
-        prompts, spoken(work.turn.messages), work.turn.before, work.turn.known, limit, tools.count_tokens
+        prompts,
+        spoken(work.turn.messages),
+        work.turn.before,
+        known_memory(work.turn.known, work.turn.profile),
+        limit,
+        tools.count_tokens,
     )
     unreadable += _not_looked_at(len(requests) - MAX_REQUESTS)
     for number, request in enumerate(requests[-MAX_REQUESTS:]):

@@ -30,7 +30,7 @@ def spoken(messages: Sequence[Message]) -> list[Message]:
 def prompts(
     messages: Sequence[Message],
     before: Sequence[Message],
-    known: Sequence[str],
+    known: str,
     max_tokens: int,
     count_tokens: TokenCounter,
 ) -> list[str]:
@@ -73,21 +73,20 @@ def windows(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
         yield first, len(sizes)
 
 
-def turn_prompt(messages: Sequence[Message], context: Sequence[Message], known: Sequence[str]) -> str:
+def turn_prompt(messages: Sequence[Message], context: Sequence[Message], known: str) -> str:
     """One request."""
     rows = [_row(message) | {"context": True} for message in context] + [_row(m) for m in messages]
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows).translate(TAG_OPENERS)
-    return filled("extract_turn", known=known_memory(known), transcript=f"[\n{lines}\n]")
+    return filled("extract_turn", known=known, transcript=f"[\n{lines}\n]")
 
 
-def known_memory(entries: Sequence[str], profile: str = "") -> str:
+def known_memory(entries: Sequence[str], profile: Sequence[str] = ()) -> str:
     """What is known already, for dedupe and exclusion only; nothing if nothing is."""
     parts = []
-    if profile.strip():
-        parts.append(f"<user-profile>\n{inert(profile)}\n</user-profile>")
-    if entries:
-        lines = "\n".join(f"- {inert(mask(text))}" for text in entries)
-        parts.append(f"<memory>\n{lines}\n</memory>")
+    for tag, texts in (("user-profile", profile), ("memory", entries)):
+        if texts:
+            lines = "\n".join(f"- {inert(mask(text))}" for text in texts)
+            parts.append(f"<{tag}>\n{lines}\n</{tag}>")
     return "\n" + filled("known_memory", known="\n".join(parts)) + "\n" if parts else ""
 
 

@@ -21,6 +21,7 @@ class FinishedTurn:
     before: Sequence[Message]
     shown: Sequence[str]
     known: Sequence[str]
+    profile: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,11 @@ class PydanticChatModel:
         self._room = _room_for_thinking(profile)
         self._form = _Form(_takes_temperature(profile), _modes(profile))
 
+    @property
+    def model(self) -> Model[Any]:
+        """The library's own, for an agent that shall speak through the same model."""
+        return self._model
+
     async def ask(self, request: ChatRequest) -> ChatReply:
         """The answer as it came; raises the library's errors, and ModelRefused for filtered content."""
         form = self._form

@@ -27,6 +27,9 @@ from casenotes.types import SPEAKERS, HitKind, Scope
 
 ItemKey = tuple[HitKind, str]
 Found = tuple[HitKind, str, Ranked]
+Nearness = tuple[Floats, Floats, Floats]
+"""By words, by meaning, and by meaning as seen from the centre of the scope."""
+
 ScopeKey = tuple[str, str | None]
 LARGE_SCOPE = 1_000
 NEAR_WORDS, NEAR_MEANING = 0.25, 0.45
@@ -61,6 +64,7 @@ class ScopeIndex:
         self._lexicon = LexicalIndex()
         self._vectors = VectorTable(dimensions)
         self._lock = threading.Lock()
+        self._asked: tuple[Floats | None, Sequence[str], Nearness] | None = None
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -92,6 +96,7 @@ class ScopeIndex:
     def apply(self, changes: Changes) -> None:
         """Take in what came after this index's freshness; what it knows already changes nothing."""
         with self._lock:
+            self._asked = None
             added = [document for document in changes.documents if self._add(document)]
             for document in changes.documents:
                 self._set_state(document)
@@ -184,6 +189,26 @@ class ScopeIndex:
             }
             relevant = self._relevant(ranked, terms)
             return {kind: self._found(relevant.get(kind, [])) for kind in counts}
+
+    def search_messages(
+        self, text: str, vector: Floats | None, top_k: int, now: float, thread_id: str | None
+    ) -> list[Found]:
+        """The messages of one thread, or of all, most like a text; only what user and assistant said."""
+        with self._lock:
+            if not self._ids:
+                return []
+            eligible = self._eligible("message", "")
+            if thread_id is not None:
+                thread = self._thread_numbers.get(thread_id, -1)
+                eligible &= np.frombuffer(self._threads, dtype=np.int32) == thread
+            if not eligible.any():
+                return []
+            terms = self._ranker.terms(text)
+            signals = replace(self._signals(terms, vector), eligible=eligible)
+            ranked: dict[HitKind, Sequence[Ranked]] = {
+                "message": self._ranker.rank(signals, top_k, now, self._settings)
+            }
+            return self._found(self._relevant(ranked, terms).get("message", []))
 
     def _relevant(
         self, ranked: Mapping[HitKind, Sequence[Ranked]], terms: Sequence[str]
@@ -280,17 +305,26 @@ class ScopeIndex:
     def _signals(self, terms: Sequence[str], vector: Floats | None) -> Signals:
         created: NDArray[np.float64] = np.frombuffer(self._created, dtype=np.float64)
         centring = self._settings.centring if self._ranker.is_tuned else 0.0
-        cosine, centred = self._vectors.similarities(vector, centring)
+        lexical, cosine, centred = self._similarities(terms, vector, centring)
         return Signals(
             ids=self._ids,
             created=created,
             threads=np.frombuffer(self._threads, dtype=np.int32),
-            lexical=self._ranker.lexical(self._lexicon, terms, self._settings),
+            lexical=lexical,
             vector=cosine,
             centred=centred,
             from_user=np.frombuffer(self._from_user, dtype=np.bool_),
             verbosity=self._verbosity.ratio,
         )
+
+    def _similarities(self, terms: Sequence[str], vector: Floats | None, centring: float) -> Nearness:
+        """How near everything is to a question, by words and by meaning; several layers ask the same one."""
+        if self._asked is not None and self._asked[0] is vector and self._asked[1] == terms:
+            return self._asked[2]
+        lexical = self._ranker.lexical(self._lexicon, terms, self._settings)
+        found = (lexical, *self._vectors.similarities(vector, centring))
+        self._asked = (vector, terms, found)
+        return found
 
     def _has_relevant(self, ranked: Sequence[Ranked], terms: Sequence[str]) -> bool:
         """Whether one of the best hits has enough in common with the question."""

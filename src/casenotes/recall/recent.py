@@ -1,11 +1,99 @@
-"""The recent messages of a thread as a model may see them: tool calls and results only in pairs."""
+"""The messages of a thread as a model may see them: tool calls and results in pairs, within a budget.
+
+What is over the budget goes from the old end, in jumps: while a conversation grows, its beginning stays the
+same for a while, so that a provider's prompt cache keeps hitting. The input of the turn under way and its
+newest step always stay.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from itertools import accumulate
+from typing import NamedTuple
 
-from casenotes.types import Message, Part, ToolCall
+from casenotes.tokens import TokenCounter
+from casenotes.types import Message, ToolCall
+
+MAX_COUNTED = 20_000
+MESSAGE_OVERHEAD = 4
+"""Tokens that say who speaks."""
+
+
+class Window(NamedTuple):
+    """The messages to show, their tokens, and how many were left out."""
+
+    messages: tuple[Message, ...]
+    tokens: int
+    left_out: int
+
+
+class MessageTokens:
+    """Counts the tokens of messages once each: a message never changes."""
+
+    def __init__(self, count_tokens: TokenCounter) -> None:
+        self._count_tokens = count_tokens
+        self._known: dict[tuple[str | None, int], int] = {}
+
+    def __call__(self, message: Message) -> int:
+        text = message.search_text
+        key = (message.id, len(text))
+        if key not in self._known:
+            if len(self._known) >= MAX_COUNTED:
+                self._known.clear()
+            self._known[key] = self._count_tokens(text) + MESSAGE_OVERHEAD
+        return self._known[key]
+
+
+def window(
+    messages: Sequence[Message], own: Set[str], max_tokens: int, jump: int, size: MessageTokens
+) -> Window:
+    """Messages of a thread, oldest first, of which those with an id in `own` belong to the turn under way.
+
+    Over the budget, `jump` tokens go at a time. It should stay the same from call to call.
+    """
+    whole = list(without_broken_pairs(messages))
+    sizes = [size(message) for message in whole]
+    if sum(sizes) <= max_tokens:
+        return Window(tuple(whole), sum(sizes), len(messages) - len(whole))
+    kept = list(without_broken_pairs(_newest(whole, sizes, _staying(whole, own), max_tokens, jump)))
+    return Window(tuple(kept), sum(map(size, kept)), len(messages) - len(kept))
+
+
+def staying_tokens(messages: Sequence[Message], own: Set[str], size: MessageTokens) -> int:
+    """What cannot be left out, however small the budget: the turn's input and the newest step after it."""
+    whole = list(without_broken_pairs(messages))
+    return sum(size(whole[position]) for position in _staying(whole, own))
+
+
+def _newest(
+    messages: Sequence[Message], sizes: Sequence[int], staying: Set[int], max_tokens: int, jump: int
+) -> list[Message]:
+    """What stays, and what has room of the rest: first go messages before the turn, then its first steps."""
+    others = [position for position in range(len(messages)) if position not in staying]
+    room = max(0, max_tokens - sum(sizes[position] for position in staying))
+    kept = staying | set(others[_first_kept([sizes[position] for position in others], room, jump) :])
+    return [message for position, message in enumerate(messages) if position in kept]
+
+
+def _staying(messages: Sequence[Message], own: Set[str]) -> Set[int]:
+    """Where the input of the turn and its newest step stand: without a result the step would be done again."""
+    start = next((i for i, message in enumerate(messages) if message.id in own), max(0, len(messages) - 1))
+    after = range(start, len(messages))
+    end = next((i for i in after if messages[i].role in ("assistant", "tool")), len(messages))
+    newest = max((i for i in range(end, len(messages)) if messages[i].role == "assistant"), default=end)
+    return frozenset((*range(start, end), *range(newest, len(messages))))
+
+
+def _first_kept(sizes: Sequence[int], room: int, jump: int) -> int:
+    """Where the newest messages begin that have room; the point moves in jumps as the list grows."""
+    surplus = sum(sizes) - room
+    if surplus <= 0:
+        return 0
+    jump = max(1, min(jump, room // 2))
+    return bisect_left(list(accumulate(sizes)), math.ceil(surplus / jump) * jump) + 1
 
 
 def without_broken_pairs(messages: Sequence[Message]) -> Iterator[Message]:
@@ -14,25 +102,23 @@ def without_broken_pairs(messages: Sequence[Message]) -> Iterator[Message]:
     A window over a thread may begin between a call and its result, and the last call may still be
     unanswered; chat models refuse such histories. A message of which nothing is left is left out.
     """
-    paired = _paired_ids(messages)
-    for message in messages:
-        parts = tuple(part for part in message.parts if _call_id(part) in paired)
+    paired = _paired(messages)
+    for number, message in enumerate(messages):
+        parts = tuple(part for place, part in enumerate(message.parts) if (number, place) in paired)
         if len(parts) == len(message.parts):
             yield message
         elif parts or message.text.strip():
             yield replace(message, parts=parts)
 
 
-def _paired_ids(messages: Sequence[Message]) -> set[str]:
-    called: set[str] = set()
-    paired: set[str] = set()
-    for part in (part for message in messages for part in message.parts):
-        if isinstance(part, ToolCall):
-            called.add(part.id)
-        elif part.call_id in called:
-            paired.add(part.call_id)
+def _paired(messages: Sequence[Message]) -> set[tuple[int, int]]:
+    """Where calls with results stand, and their results: hosts may give out an id again in another turn."""
+    waiting: dict[str, tuple[int, int]] = {}
+    paired: set[tuple[int, int]] = set()
+    for number, message in enumerate(messages):
+        for place, part in enumerate(message.parts):
+            if isinstance(part, ToolCall):
+                waiting[part.id] = (number, place)
+            elif part.call_id in waiting:
+                paired |= {waiting.pop(part.call_id), (number, place)}
     return paired
-
-
-def _call_id(part: Part) -> str:
-    return part.id if isinstance(part, ToolCall) else part.call_id

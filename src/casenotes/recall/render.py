@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from casenotes.characters import BLANK, LESS_THAN, UNSEEN
 from casenotes.types import Role
@@ -59,9 +59,18 @@ def _escaped(quote: re.Match[str]) -> str:
 
 def memory_block(lines: Sequence[str], description: str, guidance: str) -> str:
     """The `<memory>` block with one item per line; nothing if there are no lines."""
-    items = [f"- {line}" for line in map(inert, lines) if line]
-    if not items:
+    return block("memory", [f"- {line}" for line in map(inert, lines) if line], description, guidance)
+
+
+def block(name: str, lines: Sequence[str], description: str, guidance: str) -> str:
+    """A block of lines that were made of inert pieces; nothing if there are no lines."""
+    if not lines:
         return ""
     advice = "\n".join(map(inert, guidance.strip().splitlines()))
-    value = "\n".join([f"{advice}\n", *items] if advice else items)
-    return f"<memory>\n<description>{inert(description)}</description>\n<value>\n{value}\n</value>\n</memory>"
+    value = "\n".join([f"{advice}\n", *lines] if advice else lines)
+    return f"<{name}>\n<description>{inert(description)}</description>\n<value>\n{value}\n</value>\n</{name}>"
+
+
+def time_label(time: datetime) -> str:
+    """A time of day that stays the same however long ago it was."""
+    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M")

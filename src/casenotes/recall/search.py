@@ -14,7 +14,7 @@ from casenotes.config import SearchSettings
 from casenotes.errors import InvalidScope, SpaceMismatch, UsageError
 from casenotes.events import Events
 from casenotes.masking import mask
-from casenotes.models.embed import Matrix, embed_query
+from casenotes.models.embed import Embedder, Matrix, embed_query
 from casenotes.recall.hits import read_hits
 from casenotes.recall.index import Found, IndexCache, IndexSize, ScopeIndex
 from casenotes.recall.lexical import Floats
@@ -42,6 +42,28 @@ NEVER_USED = Freshness(0, 0)
 """What the store says of a scope that it does not know, for example after it was erased."""
 
 
+class _Shared:
+    """An embedding that several wait for; it is ended when the last of them has given up."""
+
+    def __init__(self, task: asyncio.Task[Floats]) -> None:
+        self.task = task
+        self.waiting = 0
+
+    def left(self) -> None:
+        """One of those who waited does so no longer."""
+        self.waiting -= 1
+        if not self.waiting and not self.task.done():
+            self.task.cancel()
+
+    @property
+    def problem(self) -> str | None:
+        """Why there is no vector, if there is none."""
+        if not self.task.done() or self.task.cancelled():
+            return "late"
+        error = self.task.exception()
+        return f"{type(error).__name__}: {error}" if error else None
+
+
 class Searcher:
     """Recall over the entries and messages of a scope."""
 
@@ -60,6 +82,7 @@ class Searcher:
         self.settings = settings
         self._clock = clock
         self._events = events
+        self._embeddings: dict[tuple[int, str], _Shared] = {}
         self._refreshing: dict[Scope, asyncio.Task[ScopeIndex]] = {}
         self.cache = IndexCache(settings.index_cache_bytes)
 
@@ -92,6 +115,16 @@ class Searcher:
         index, vector = await self._index_and_query(scope, text, without_thread=scope.thread_id)
         now, thread = self._clock.now().timestamp(), scope.thread_id or ""
         return await self._run(index, partial(index.search_apart, text, vector, counts, now, thread))
+
+    async def search_messages(self, scope: Scope, query: str, top_k: int, thread_id: str | None) -> list[str]:
+        """Ids of the messages most like a query, best first, in one thread or in all of them."""
+        text = _plain(query[:MAX_QUERY_CHARACTERS])
+        if not text.strip():
+            return []
+        index, vector = await self._index_and_query(scope, text, without_thread=scope.thread_id)
+        now = self._clock.now().timestamp()
+        work = partial(index.search_messages, text, vector, top_k, now, thread_id)
+        return [item_id for _kind, item_id, _ranked in await self._run(index, work)]
 
     async def read(self, scope: Scope, found: Sequence[Found], *, as_block: bool = False) -> list[Hit]:
         """What was found, as hits."""
@@ -178,12 +211,26 @@ class Searcher:
         """The query's vector; without one, search goes on by words alone."""
         if space.embedder is None:
             return None
+        shared = self._shared_embedding(space.record.id, space.embedder, text)
+        left = until - asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout_at(until):
-                return await embed_query(space.embedder, text)
-        except Exception as error:
-            self._events.emit("embedding.failed", scope, error=f"{type(error).__name__}: {error}")
-            return None
+            await asyncio.wait([shared.task], timeout=max(0.0, left))
+        finally:
+            shared.left()
+        if (problem := shared.problem) is None:
+            return shared.task.result()
+        self._events.emit("embedding.failed", scope, error=problem)
+        return None
+
+    def _shared_embedding(self, space_id: int, embedder: Embedder, text: str) -> _Shared:
+        """Layers that search at the same time for the same text share one embedding of it."""
+        key = (space_id, text)
+        shared = self._embeddings.get(key)
+        if shared is None:
+            shared = self._embeddings[key] = _Shared(asyncio.create_task(embed_query(embedder, text)))
+            shared.task.add_done_callback(lambda _task: self._embeddings.pop(key))
+        shared.waiting += 1
+        return shared
 
     async def _fresh_index(self, scope: Scope, until: float, without_thread: str | None = None) -> ScopeIndex:
         """The index with all that is known; what is being embedded is waited for, within the deadline.
@@ -279,8 +326,11 @@ class Searcher:
                 return ScopeIndex(space.id, space.dimensions, settings), changes
 
     async def close(self) -> None:
-        """Wait for refreshes that lost their caller."""
-        await asyncio.gather(*self._refreshing.values(), return_exceptions=True)
+        """Wait for refreshes that lost their caller, and end embeddings that did."""
+        embeddings = [shared.task for shared in self._embeddings.values()]
+        for task in embeddings:
+            task.cancel()
+        await asyncio.gather(*self._refreshing.values(), *embeddings, return_exceptions=True)
 
 
 def _checked_query(scope: Scope, query: str) -> str:
@@ -290,4 +340,8 @@ def _checked_query(scope: Scope, query: str) -> str:
         raise UsageError(f"query must be a string, got {type(query).__name__}")
     if len(query) > MAX_QUERY_CHARACTERS:
         raise UsageError(f"query has {len(query)} characters; at most {MAX_QUERY_CHARACTERS} are allowed")
+    return _plain(query)
+
+
+def _plain(query: str) -> str:
     return mask(query.encode("utf-8", "ignore").decode("utf-8"))

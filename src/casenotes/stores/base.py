@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 from casenotes.stores.learning import EntryStore, JobStore
 from casenotes.stores.revisions import Erasure, RevisionStore
 from casenotes.stores.revisions import Freshness as Freshness
+from casenotes.stores.states import EpisodeStore, EventStore, StateStore
 from casenotes.types import Appended, EntryStatus, HitKind, Message, Role, Scope, Thread
 
 SpaceKey = tuple[str, int, bool]
@@ -35,14 +36,21 @@ class Shown:
 class TurnMark:
     """Which turn messages belong to; with a status it opens or closes the turn together with them.
 
-    `learn` queues a turn that is closed for learning; one that was learned from is not queued again.
+    `learners` are the layers that shall learn from a turn that is closed; one that has learned from it does
+    not do so again. `hidden` messages are kept in the log and never recalled.
     """
 
     turn_id: str
     status: TurnStatus | None
     at: datetime
-    learn: bool = False
+    learners: Sequence[str] = ()
     shown: Sequence[Shown] = ()
+    hidden: bool = False
+
+    @property
+    def pending(self) -> str | None:
+        """The layers that have to learn from the turn, between commas."""
+        return f",{','.join(self.learners)}," if self.learners else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +201,21 @@ class Store(Protocol):
         ...
 
     @property
+    def states(self) -> StateStore:
+        """What layers keep."""
+        ...
+
+    @property
+    def episodes(self) -> EpisodeStore:
+        """Summaries of finished runs."""
+        ...
+
+    @property
+    def events(self) -> EventStore:
+        """What happened in threads."""
+        ...
+
+    @property
     def erasure(self) -> Erasure:
         """How a user's data is removed for good."""
         ...
@@ -223,14 +246,26 @@ class Store(Protocol):
         """The messages of those ids in any thread of the scope."""
         ...
 
+    async def passages(self, scope: Scope, ids: Sequence[str], before: int, after: int) -> list[Message]:
+        """Those messages with as many before and after, each once, thread by thread, no hidden ones."""
+        ...
+
     async def threads(self, scope: Scope) -> list[Thread]:
-        """The scope's threads, in order of creation."""
+        """The scope's threads, in order of creation; one without a title has the user's first words for it."""
+        ...
+
+    async def title(self, scope: Scope) -> str | None:
+        """The title that somebody gave to a thread."""
         ...
 
     async def update_thread(
         self, scope: Scope, *, title: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> bool:
         """Set title or metadata where given; False if there is no such thread."""
+        ...
+
+    async def name_thread(self, scope: Scope, turn_id: str, title: str) -> bool:
+        """Set the title that was made of a turn; False if there is a title, or no such turn any more."""
         ...
 
     async def freshness(self, scope: Scope) -> Freshness:

@@ -21,6 +21,8 @@ from casenotes.types import CandidateReceipt, Entry, Evidence, Role, Scope
 
 USER_SOURCES = ("user_assertion", "user_accepted_assistant_proposal")
 Values = dict[str, Any]
+EPISODIC = "memory"
+"""The layer whose entries are saved together with the note that it has learned from a turn."""
 
 
 def optional_thread_key(scope: Scope) -> Values:
@@ -32,6 +34,11 @@ def lease_values(lease: Lease) -> Values:
     """Parameters of a lease."""
     key = optional_thread_key(lease.scope)
     return {**key, "task": lease.task, "owner": lease.owner, "fence": lease.fence}
+
+
+def learned_values(key: Mapping[str, Any], turn_id: str, layer: str = EPISODIC) -> Values:
+    """Parameters of a layer that has learned from a turn."""
+    return {**key, "turn": turn_id, "layer": layer}
 
 
 def lease_lost(lease: Lease) -> LeaseLost:
@@ -186,9 +193,10 @@ def ledger_from_rows(
 
 def turn_states(rows: Iterable[Sequence[Any]], time: Callable[[Any], datetime]) -> Iterator[TurnState]:
     """Turns of any scope."""
-    for agent, resource, thread, turn_id, status, learning, attempts, error, due_at in rows:
+    for agent, resource, thread, turn_id, status, learning, attempts, error, due_at, pending in rows:
         scope = Scope(agent, resource or None, thread)
-        yield TurnState(scope, turn_id, status, learning, attempts, error, time(due_at))
+        layers = tuple(name for name in (pending or "").split(",") if name)
+        yield TurnState(scope, turn_id, status, learning, attempts, error, time(due_at), layers)
 
 
 def usage_values(scope: Scope, day: str, usage: Mapping[str, Any]) -> Values:

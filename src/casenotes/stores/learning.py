@@ -28,7 +28,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class TurnState:
-    """A closed turn and how far learning from it has come."""
+    """A closed turn and how far learning from it has come; `pending` layers have not learned from it yet."""
 
     scope: Scope
     turn_id: str
@@ -37,6 +37,7 @@ class TurnState:
     attempts: int
     error: str | None
     due_at: datetime
+    pending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +185,8 @@ class JobStore(Protocol):
         """Turns of a scope, or of one of its threads, that wait to be learned from, oldest first."""
         ...
 
-    async def due_threads(self, now: datetime, limit: int) -> list[Scope]:
-        """Threads of the whole store that have a turn to try now and nobody at work; for workers."""
+    async def due_threads(self, now: datetime, limit: int, layers: Sequence[str]) -> list[Scope]:
+        """Threads of the whole store that have a turn for one of these layers to try now and nobody at work."""
         ...
 
     async def dead(self, limit: int) -> list[TurnState]:
@@ -206,6 +207,10 @@ class JobStore(Protocol):
 
     async def log(self, scope: Scope, turn_id: str, before: int) -> TurnLog:
         """What was said in a turn, and at most that many user and assistant messages before it."""
+        ...
+
+    async def learned(self, lease: Lease, turn_id: str, layer: str) -> None:
+        """Note that a layer has learned from a turn. LeaseLost as in save."""
         ...
 
     async def failed(

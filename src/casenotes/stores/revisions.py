@@ -27,6 +27,9 @@ ERASED = (
     ("vectors", "erase_vectors"),
     ("shown", "erase_shown"),
     ("revisions", "erase_revisions"),
+    ("layer_states", "erase_states"),
+    ("episodes", "erase_episodes"),
+    ("events", "erase_events"),
 )
 """Tables and statements, in order: what depends on something else comes after it."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from casenotes.errors import InvalidScope, MessageConflict, StoreError
 from casenotes.stores.base import Document, SpaceKey, Unembedded
-from casenotes.types import Message, Part, Scope, ToolCall, ToolResult
+from casenotes.types import Message, Part, Scope, Thread, ToolCall, ToolResult
 
 QUERY_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 AFTER_ALL_SEQS = 2**62
@@ -79,6 +79,16 @@ def message_from_row(row: Sequence[Any], time: Callable[[Any], datetime]) -> Mes
         metadata=decode_metadata(metadata),
         thread_id=thread_id,
         seq=seq,
+    )
+
+
+def thread_from_row(row: Sequence[Any], time: Callable[[Any], datetime]) -> Thread:
+    """A thread as listed."""
+    thread_id, title, metadata, first_words, count, created_at, updated_at = row
+    named = title is not None
+    about = decode_metadata(metadata)
+    return Thread(
+        thread_id, title if named else first_words, about, count, time(created_at), time(updated_at), named
     )
 
 

@@ -16,6 +16,7 @@ from casenotes.types import CandidateReceipt, Evidence, Message, Scope
 
 TEXT = "It was clock skew: chronyd was stopped on pay-2 🦊."
 QUOTE = Evidence("m1", 7, 42, TEXT[7:42])
+LAYERS = ("memory",)
 EARLIER = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -26,7 +27,7 @@ async def finished_turn(
     opened = TurnMark(turn_id, "open", NOON)
     await store.append(scope, [said(f"{turn_id}-user", "hello")], opened)
     answer = Message("assistant", "It was clock skew.", id=f"{turn_id}-answer", created_at=NOON)
-    await store.append(scope, [answer], TurnMark(turn_id, status, NOON, learn=True, **values))
+    await store.append(scope, [answer], TurnMark(turn_id, status, NOON, **{"learners": LAYERS, **values}))
 
 
 async def leased(store: Store, scope: Scope = ANN) -> Lease:
@@ -77,7 +78,7 @@ class LearningContract:
             0,
         )
         await store.entries.save(ANN, await leased(store), learned())
-        await store.append(ANN, [], TurnMark("turn", "success", NOON, learn=True))
+        await store.append(ANN, [], TurnMark("turn", "success", NOON, learners=("memory",)))
         assert await store.jobs.queued(ANN) == []
         state = await store.jobs.turn(ANN, "turn")
         assert state is not None
@@ -87,7 +88,7 @@ class LearningContract:
         await finished_turn(store)
         await store.append(ANN, [], TurnMark("turn", "failure", NOON))
         assert await store.jobs.queued(ANN) == []
-        await store.append(ANN, [], TurnMark("turn", "success", NOON, learn=True))
+        await store.append(ANN, [], TurnMark("turn", "success", NOON, learners=("memory",)))
         assert len(await store.jobs.queued(ANN)) == 1
 
     async def test_a_message_said_again_belongs_to_the_new_turn(self, store: Store) -> None:
@@ -96,7 +97,7 @@ class LearningContract:
         await store.append(ANN, [said("a")], TurnMark("one", "open", NOON))
         await store.append(ANN, [said("a"), said("c")], TurnMark("two", "open", NOON))
         assert [m.id for m in (await store.jobs.log(ANN, "two", 6)).messages] == ["a", "c"]
-        await store.append(ANN, [], TurnMark("two", "success", NOON, learn=True))
+        await store.append(ANN, [], TurnMark("two", "success", NOON, learners=("memory",)))
         await store.append(ANN, [said("a"), said("d")], TurnMark("three", "open", NOON))
         assert [m.id for m in (await store.jobs.log(ANN, "two", 6)).messages] == ["a", "c"]
         assert [m.id for m in (await store.jobs.log(ANN, "three", 6)).messages] == ["d"]
@@ -119,7 +120,7 @@ class LearningContract:
     async def test_messages_of_another_turn_in_between_do_not_belong_to_it(self, store: Store) -> None:
         await store.append(ANN, [said("a")], TurnMark("one", "open", NOON))
         await store.append(ANN, [said("b")], TurnMark("two", "open", NOON))
-        await store.append(ANN, [said("c")], TurnMark("one", "success", NOON, learn=True))
+        await store.append(ANN, [said("c")], TurnMark("one", "success", NOON, learners=("memory",)))
         assert [m.id for m in (await store.jobs.log(ANN, "one", 0)).messages] == ["a", "c"]
 
     async def test_an_entry_comes_back_with_its_quote(self, store: Store) -> None:
@@ -301,14 +302,40 @@ class LearningContract:
         other = replace(BOB, thread_id="t5")
         for scope in (ANN, other):
             await finished_turn(store, scope)
-        assert set(await store.jobs.due_threads(NOON, 10)) == {ANN, other}
-        assert len(await store.jobs.due_threads(NOON, 1)) == 1
+        assert set(await store.jobs.due_threads(NOON, 10, LAYERS)) == {ANN, other}
+        assert len(await store.jobs.due_threads(NOON, 1, LAYERS)) == 1
         lease = await leased(store)
-        assert await store.jobs.due_threads(NOON, 10) == [other]
+        assert await store.jobs.due_threads(NOON, 10, LAYERS) == [other]
         await store.jobs.failed(lease, "turn", "no", NOON + timedelta(hours=1), counts=True, dead=False)
         await store.jobs.release(lease)
-        assert await store.jobs.due_threads(NOON, 10) == [other]
-        assert len(await store.jobs.due_threads(NOON + timedelta(hours=2), 10)) == 2
+        assert await store.jobs.due_threads(NOON, 10, LAYERS) == [other]
+        assert len(await store.jobs.due_threads(NOON + timedelta(hours=2), 10, LAYERS)) == 2
+
+    async def test_a_turn_is_done_when_every_layer_has_learned_from_it(self, store: Store) -> None:
+        await finished_turn(store, learners=("memory", "diary", "my"))
+        lease = await leased(store)
+        (queued,) = await store.jobs.queued(ANN)
+        assert queued.pending == ("memory", "diary", "my")
+        assert await store.jobs.due_threads(NOON, 10, ["dia", "y"]) == []
+        await store.jobs.learned(lease, "turn", "diary")
+        await store.jobs.learned(lease, "turn", "diary")
+        assert [turn.pending for turn in await store.jobs.queued(ANN)] == [("memory", "my")]
+        assert await store.entries.save(ANN, lease, learned([entry()]))
+        assert [turn.pending for turn in await store.jobs.queued(ANN)] == [("my",)]
+        await store.jobs.learned(lease, "turn", "my")
+        assert await store.jobs.queued(ANN) == []
+        turn = await store.jobs.turn(ANN, "turn")
+        assert turn is not None
+        assert (turn.learning, turn.pending) == ("done", ())
+        await store.append(ANN, [], TurnMark("turn", "success", NOON, learners=("memory", "diary")))
+        assert await store.jobs.queued(ANN) == [], "what was learned from is not queued again"
+
+    async def test_a_worker_that_was_overtaken_cannot_say_that_it_learned(self, store: Store) -> None:
+        await finished_turn(store, learners=("diary",))
+        lease = await leased(store)
+        with refused(LeaseLost, "t1"):
+            await store.jobs.learned(replace(lease, fence=lease.fence - 1), "turn", "diary")
+        assert len(await store.jobs.queued(ANN)) == 1
 
     async def test_usage_adds_up_by_day_task_and_scope(self, store: Store) -> None:
         used = DayUsage("extract", 1, 100, 20, 0.25)

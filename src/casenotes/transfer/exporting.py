@@ -32,8 +32,9 @@ async def _thread_lines(memory: Memory, owner: Scope, thread: Thread) -> AsyncIt
         for message in messages:
             yield _message_line(message, place)
         after = messages[-1].seq or 0
-    if thread.title or thread.metadata:
-        yield {"kind": "thread", **place, "title": thread.title, "metadata": dict(thread.metadata)}
+    title = thread.title if thread.named else None
+    if title or thread.metadata:
+        yield {"kind": "thread", **place, "title": title, "metadata": dict(thread.metadata)}
 
 
 def _message_line(message: Message, place: dict[str, str | None]) -> dict[str, Any]:

@@ -16,10 +16,12 @@ from casenotes.stores.learned_rows import Values, optional_thread_key
 from casenotes.stores.postgres.connect import Connection
 from casenotes.stores.postgres.learning import Access
 from casenotes.stores.revisions import AFTER_RESOURCE, AFTER_THREAD, ERASED, ERASED_WITH_RESOURCE
+from casenotes.stores.state_rows import renewed_states, stripped_states, texts_in_json, texts_of_thread
 from casenotes.types import Scope
 
 TABLES = (
-    "scopes threads messages turns vectors entries evidence receipts shown leases model_usage revisions".split()
+    "scopes threads messages turns vectors entries evidence receipts shown leases model_usage revisions "
+    "layer_states episodes events".split()
 )
 
 
@@ -42,17 +44,31 @@ class PostgresErasure:
             table: (await connection.execute(self._access.statement(name), values)).rowcount
             for table, name in (*ERASED, *(ERASED_WITH_RESOURCE if whole else ()))
         }
+        if not whole:
+            await self._strip_states(connection, values)
         for name in AFTER_RESOURCE if whole else AFTER_THREAD:
             await connection.execute(self._access.statement(name), values)
         return counts
 
+    async def _strip_states(self, connection: Connection, values: Values) -> None:
+        cursor = await connection.execute(self._access.statement("resource_states"), values)
+        stripped = stripped_states(values, await cursor.fetchall())
+        if stripped:
+            await connection.cursor().executemany(self._access.statement("replace_state"), stripped)
+            renewed = renewed_states(values, stripped)
+            await connection.cursor().executemany(self._access.statement("renew_state"), renewed)
+
     async def traces(self, scope: Scope) -> list[bytes]:
         """See Erasure.traces."""
         values = optional_thread_key(scope)
-        texts = await self._access.fetch(scope, "stored_texts", values)
+        texts = [text for (text,) in await self._access.fetch(scope, "stored_texts", values)]
+        texts += texts_in_json(await self._access.fetch(scope, "stored_json", values))
+        if scope.thread_id:
+            kept = await self._access.fetch(scope, "resource_states", values)
+            texts += texts_of_thread(scope.thread_id, kept)
         vectors = await self._access.fetch(scope, "stored_vectors", values)
         return [
-            *(text.encode() for (text,) in texts if text),
+            *(text.encode() for text in texts if text),
             *(vector.to_numpy().astype("<f4").tobytes() for (vector,) in vectors),
         ]
 

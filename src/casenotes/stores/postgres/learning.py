@@ -12,6 +12,7 @@ from casenotes.stores.learned_rows import (
     entries_from_rows,
     entry_values,
     evidence_values,
+    learned_values,
     lease_lost,
     lease_values,
     ledger_from_rows,
@@ -95,7 +96,7 @@ class PostgresEntries:
             if learned.seen < (await self._row(connection, "entries_change", key))[0]:
                 return False
             done = self._access.statement("turn_learned")
-            if (await connection.execute(done, {**key, "turn": learned.turn_id})).rowcount:
+            if (await connection.execute(done, learned_values(key, learned.turn_id))).rowcount:
                 await self._insert(connection, key, learned, touched[0])
         return True
 
@@ -164,9 +165,10 @@ class PostgresJobs:
         rows = await self._access.fetch(scope, "queued_turns", optional_thread_key(scope))
         return list(turn_states(rows, same_time))
 
-    async def due_threads(self, now: datetime, limit: int) -> list[Scope]:
+    async def due_threads(self, now: datetime, limit: int, layers: Sequence[str]) -> list[Scope]:
         """See JobStore.due_threads."""
-        rows = await self._access.fetch_all_scopes("due_threads", {"now": now, "limit": limit})
+        values = {"now": now, "limit": limit, "layers": list(layers)}
+        rows = await self._access.fetch_all_scopes("due_threads", values)
         return [Scope(agent, resource or None, thread) for agent, resource, thread in rows]
 
     async def dead(self, limit: int) -> list[TurnState]:
@@ -201,12 +203,18 @@ class PostgresJobs:
     ) -> None:
         """See JobStore.failed."""
         values = {"turn": turn_id, "error": error, "due_at": due, "counts": int(counts), "dead": dead}
+        await self._under(lease, "turn_failed", {**thread_key(lease.scope), **values})
+
+    async def learned(self, lease: Lease, turn_id: str, layer: str) -> None:
+        """See JobStore.learned."""
+        await self._under(lease, "turn_learned", learned_values(thread_key(lease.scope), turn_id, layer))
+
+    async def _under(self, lease: Lease, name: str, values: Values) -> None:
         async with self._access.transaction(lease.scope) as connection:
             held = await connection.execute(self._access.statement("holds_lease"), lease_values(lease))
             if not await held.fetchone():
                 raise lease_lost(lease)
-            key = thread_key(lease.scope)
-            await connection.execute(self._access.statement("turn_failed"), {**key, **values})
+            await connection.execute(self._access.statement(name), values)
 
     async def usage(self, scope: Scope, day: str) -> list[DayUsage]:
         """See JobStore.usage."""

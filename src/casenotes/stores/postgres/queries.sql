@@ -18,9 +18,9 @@ SELECT last_seq FROM casenotes.threads
 
 -- name: insert_message
 INSERT INTO casenotes.messages (agent_id, resource_id, message_id, thread_id, seq, role, text, parts,
-                                metadata, created_at, change, turn_id)
+                                metadata, created_at, change, turn_id, hidden)
 VALUES (%(agent)s, %(resource)s, %(id)s, %(thread)s, %(seq)s, %(role)s, %(text)s, %(parts)s,
-        %(metadata)s, %(created_at)s, %(change)s, %(turn)s)
+        %(metadata)s, %(created_at)s, %(change)s, %(turn)s, %(hidden)s)
 
 -- name: advance_thread
 INSERT INTO casenotes.threads AS t (agent_id, resource_id, thread_id, last_seq, created_at, updated_at)
@@ -42,8 +42,8 @@ ON CONFLICT DO NOTHING
 
 -- name: close_turn
 UPDATE casenotes.turns
-   SET status = %(status)s, closed_at = %(at)s,
-       learning = CASE WHEN %(learn)s::boolean THEN coalesce(learning, 'queued')
+   SET status = %(status)s, closed_at = %(at)s, pending = CASE WHEN pending IS NULL OR (status <> %(status)s AND learning = 'queued') THEN %(pending)s::text ELSE pending END,
+       learning = CASE WHEN %(pending)s::text IS NOT NULL THEN coalesce(learning, 'queued')
                        WHEN learning <> 'queued' THEN learning END
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
    AND turn_id = %(turn)s
@@ -81,7 +81,12 @@ SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM 
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND message_id = ANY(%(ids)s)
 
 -- name: threads
+-- One without a title brings the beginning of what the user said first.
 SELECT thread_id, title, metadata,
+       (SELECT substr(text, 1, 400) FROM casenotes.messages AS m
+         WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = t.thread_id
+           AND title IS NULL AND role = 'user' AND trim(text) <> '' AND NOT hidden
+         ORDER BY seq LIMIT 1),
        (SELECT count(*) FROM casenotes.messages AS m
          WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = t.thread_id),
        created_at, updated_at
@@ -93,6 +98,15 @@ SELECT thread_id, title, metadata,
 UPDATE casenotes.threads
    SET title = coalesce(%(title)s, title), metadata = coalesce(%(metadata)s, metadata)
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+
+-- name: name_thread
+-- Unless it has a title, and only while the turn is there that the title was made of.
+UPDATE casenotes.threads SET title = %(title)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+   AND title IS NULL
+   AND EXISTS (SELECT 1 FROM casenotes.turns AS t
+                WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
+                  AND t.turn_id = %(turn)s)
 
 -- name: freshness
 SELECT epoch, change FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s
@@ -349,21 +363,23 @@ SELECT 1 FROM casenotes.leases
    FOR UPDATE
 
 -- name: queued_turns
-SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM casenotes.turns
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at, pending FROM casenotes.turns
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
    AND learning = 'queued'
  ORDER BY closed_at, first_seq, turn_id
 
 -- name: due_threads
+-- With a turn for one of these layers.
 SELECT t.agent_id, t.resource_id, t.thread_id FROM casenotes.turns AS t
  WHERE t.learning = 'queued' AND t.due_at <= %(now)s
+   AND EXISTS (SELECT 1 FROM unnest(%(layers)s::text[]) AS l (name) WHERE strpos(t.pending, ',' || l.name || ',') > 0)
    AND NOT EXISTS (SELECT 1 FROM casenotes.leases AS l
                     WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
                       AND l.thread_id = t.thread_id AND l.task = 'extract' AND l.expires_at > clock_timestamp())
  GROUP BY t.agent_id, t.resource_id, t.thread_id ORDER BY min(t.closed_at) LIMIT %(limit)s
 
 -- name: dead_turns
-SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM casenotes.turns
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at, pending FROM casenotes.turns
  WHERE learning = 'dead' ORDER BY closed_at DESC LIMIT %(limit)s
 
 -- name: revive_turns
@@ -371,7 +387,7 @@ UPDATE casenotes.turns SET learning = 'queued', attempts = 0, due_at = 'epoch' W
 RETURNING turn_id
 
 -- name: turn_state
-SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM casenotes.turns
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at, pending FROM casenotes.turns
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND turn_id = %(turn)s
 
 -- name: turn_messages
@@ -394,9 +410,13 @@ SELECT * FROM (
 ORDER BY seq
 
 -- name: turn_learned
-UPDATE casenotes.turns SET learning = 'done', error = NULL
+-- By one layer; the turn is done with when no other is left.
+UPDATE casenotes.turns
+   SET pending = replace(pending, ',' || %(layer)s::text || ',', ','),
+       learning = CASE WHEN pending = ',' || %(layer)s::text || ',' THEN 'done' ELSE learning END,
+       error = CASE WHEN pending = ',' || %(layer)s::text || ',' THEN NULL ELSE error END
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND turn_id = %(turn)s
-   AND learning IN ('queued', 'dead')
+   AND learning IN ('queued', 'dead') AND strpos(pending, ',' || %(layer)s::text || ',') > 0
 
 -- name: turn_failed
 UPDATE casenotes.turns SET attempts = attempts + %(counts)s, due_at = %(due_at)s, error = %(error)s,
@@ -428,7 +448,7 @@ RETURNING change, epoch
 UPDATE casenotes.scopes SET epoch = epoch + 1 WHERE agent_id = %(agent)s AND resource_id = %(resource)s
 
 -- name: finished_turns
-SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM casenotes.turns
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at, pending FROM casenotes.turns
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status = 'success'
  ORDER BY closed_at, thread_id, first_seq, turn_id
 
@@ -656,7 +676,6 @@ UPDATE casenotes.erasures SET count = count + 1
 -- name: stored_texts
 -- Everything that people or models wrote, and the ids they gave.
 SELECT text FROM casenotes.messages WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
-UNION SELECT parts FROM casenotes.messages WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 UNION SELECT metadata FROM casenotes.messages WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 UNION SELECT message_id FROM casenotes.messages WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 UNION SELECT thread_id FROM casenotes.threads WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
@@ -668,6 +687,7 @@ UNION SELECT quotes FROM casenotes.receipts WHERE agent_id = %(agent)s AND resou
 UNION SELECT detail FROM casenotes.receipts WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 UNION SELECT content FROM casenotes.entries WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 UNION SELECT detail FROM casenotes.revisions WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND %(thread)s::text IS NULL
+UNION SELECT summary FROM casenotes.episodes WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 UNION SELECT resource_id FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND %(thread)s::text IS NULL
 
 -- name: hold_scope
@@ -698,6 +718,10 @@ SELECT EXISTS (SELECT 1 FROM casenotes.messages
     OR EXISTS (SELECT 1 FROM casenotes.receipts
                 WHERE position(%(piece)s::bytea IN convert_to(concat_ws(chr(10), content, quotes, detail), 'UTF8')) > 0)
     OR EXISTS (SELECT 1 FROM casenotes.revisions WHERE position(%(piece)s::bytea IN convert_to(detail, 'UTF8')) > 0)
+    OR EXISTS (SELECT 1 FROM casenotes.layer_states
+                WHERE position(%(piece)s::bytea IN convert_to(concat_ws(chr(10), value, author), 'UTF8')) > 0)
+    OR EXISTS (SELECT 1 FROM casenotes.episodes WHERE position(%(piece)s::bytea IN convert_to(summary, 'UTF8')) > 0)
+    OR EXISTS (SELECT 1 FROM casenotes.events WHERE position(%(piece)s::bytea IN convert_to(data, 'UTF8')) > 0)
 
 -- name: data_directory
 -- Only those may know it who may read all settings.
@@ -732,3 +756,157 @@ UPDATE casenotes.revisions AS r SET message_id = NULL, start = NULL, stop = NULL
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND message_id IS NOT NULL AND NOT EXISTS (
      SELECT 1 FROM casenotes.messages AS m
       WHERE m.agent_id = r.agent_id AND m.resource_id = r.resource_id AND m.message_id = r.message_id)
+
+-- name: read_state
+SELECT value, version, author, created_at FROM casenotes.layer_states
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND layer = %(layer)s
+ ORDER BY version DESC LIMIT %(limit)s
+
+-- name: write_state
+-- Only if the newest version is the one that was seen, and only for a scope or thread that exists.
+INSERT INTO casenotes.layer_states (agent_id, resource_id, thread_id, layer, version, value, author, created_at)
+SELECT s.agent_id, s.resource_id, %(thread)s::text, %(layer)s::text, %(seen)s::bigint + 1, %(value)s::text, %(author)s::text, %(at)s::timestamptz FROM casenotes.scopes AS s
+ WHERE s.agent_id = %(agent)s AND s.resource_id = %(resource)s
+   AND (%(thread)s::text = '' OR EXISTS (SELECT 1 FROM casenotes.threads AS t
+        WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s))
+   AND %(seen)s::bigint = (SELECT coalesce(max(l.version), 0) FROM casenotes.layer_states AS l
+                 WHERE l.agent_id = %(agent)s AND l.resource_id = %(resource)s AND l.thread_id = %(thread)s AND l.layer = %(layer)s)
+ON CONFLICT DO NOTHING
+
+-- name: drop_old_states
+DELETE FROM casenotes.layer_states
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND layer = %(layer)s
+   AND version <= %(seen)s::bigint + 1 - %(keep)s::bigint
+
+-- name: ensure_scope
+INSERT INTO casenotes.scopes (agent_id, resource_id, change, epoch)
+VALUES (%(agent)s, %(resource)s, 1, (SELECT 1000000 * count FROM casenotes.erasures))
+ON CONFLICT (agent_id, resource_id) DO NOTHING
+
+-- name: has_scope
+-- Scope and thread, and the turn on whose behalf it is asked.
+SELECT EXISTS (SELECT 1 FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s)
+   AND (%(thread)s::text = '' OR EXISTS (SELECT 1 FROM casenotes.threads
+        WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s))
+   AND (%(turn)s::text IS NULL OR EXISTS (SELECT 1 FROM casenotes.turns
+        WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(turn_thread)s
+          AND turn_id = %(turn)s))
+
+-- name: resource_states
+-- All versions of what is kept for the whole resource.
+SELECT layer, version, value FROM casenotes.layer_states
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = ''
+
+-- name: replace_state
+UPDATE casenotes.layer_states SET value = %(value)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = '' AND layer = %(layer)s AND version = %(version)s
+
+-- name: renew_state
+-- Whoever decided on the newest version before something was taken out of it must decide again.
+UPDATE casenotes.layer_states SET version = version + 1
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = '' AND layer = %(layer)s
+   AND version = (SELECT max(l.version) FROM casenotes.layer_states AS l
+                   WHERE l.agent_id = %(agent)s AND l.resource_id = %(resource)s AND l.thread_id = ''
+                     AND l.layer = %(layer)s)
+
+-- name: run_start
+-- The last message of the thread's last finished run.
+SELECT run_seq FROM casenotes.threads
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+
+-- name: end_run
+-- Only with the message that it ended with: the thread may have been erased and begun anew.
+UPDATE casenotes.threads SET run_seq = %(last_seq)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+   AND run_seq < %(last_seq)s
+   AND EXISTS (SELECT 1 FROM casenotes.messages AS m
+                WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s
+                  AND m.message_id = %(last_message)s AND m.seq = %(last_seq)s)
+
+-- name: insert_episode
+INSERT INTO casenotes.episodes (agent_id, resource_id, episode_id, thread_id, summary, outcome, token_count, created_at)
+VALUES (%(agent)s, %(resource)s, %(id)s, %(thread)s, %(summary)s, %(outcome)s, %(token_count)s, %(at)s)
+
+-- name: drop_old_episodes
+DELETE FROM casenotes.episodes
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND episode_id NOT IN (
+     SELECT episode_id FROM casenotes.episodes
+      WHERE agent_id = %(agent)s AND resource_id = %(resource)s
+      ORDER BY created_at DESC, episode_id DESC LIMIT %(keep)s)
+
+-- name: episodes
+-- Not of threads of which something was forgotten since: the summary may tell it.
+SELECT episode_id, summary, created_at, outcome, token_count, thread_id FROM casenotes.episodes AS e
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s
+   AND (%(before)s::timestamptz IS NULL OR created_at < %(before)s)
+   AND NOT EXISTS (SELECT 1 FROM casenotes.messages AS m JOIN casenotes.revisions AS r
+                       ON r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
+                      AND r.kind = 'message' AND r.undone_at IS NULL AND r.created_at > e.created_at
+                    WHERE m.agent_id = e.agent_id AND m.resource_id = e.resource_id AND m.thread_id = e.thread_id
+                      AND m.hidden)
+ ORDER BY created_at DESC, episode_id DESC LIMIT %(limit)s
+
+-- name: shared_episodes
+-- Of all users of an agent: only where the operator has switched sharing on.
+SELECT episode_id, summary, created_at, outcome, token_count, thread_id FROM casenotes.episodes AS e
+ WHERE agent_id = %(agent)s AND resource_id <> ''
+   AND (%(before)s::timestamptz IS NULL OR created_at < %(before)s)
+   AND NOT EXISTS (SELECT 1 FROM casenotes.messages AS m JOIN casenotes.revisions AS r
+                       ON r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
+                      AND r.kind = 'message' AND r.undone_at IS NULL AND r.created_at > e.created_at
+                    WHERE m.agent_id = e.agent_id AND m.resource_id = e.resource_id AND m.thread_id = e.thread_id
+                      AND m.hidden)
+ ORDER BY created_at DESC, episode_id DESC LIMIT %(limit)s
+
+-- name: passages
+-- Messages with those around them in their threads.
+SELECT DISTINCT n.message_id, n.thread_id, n.seq, n.role, n.text, n.parts, n.metadata, n.created_at
+  FROM casenotes.messages AS h JOIN casenotes.messages AS n
+    ON n.agent_id = h.agent_id AND n.resource_id = h.resource_id AND n.thread_id = h.thread_id
+   AND n.seq BETWEEN h.seq - %(before)s::bigint AND h.seq + %(after)s::bigint
+ WHERE h.agent_id = %(agent)s AND h.resource_id = %(resource)s AND h.message_id = ANY(%(ids)s)
+   AND NOT h.hidden AND NOT n.hidden
+ ORDER BY n.thread_id, n.seq
+
+-- name: erase_states
+DELETE FROM casenotes.layer_states
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+
+-- name: erase_episodes
+DELETE FROM casenotes.episodes
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+
+-- name: title
+SELECT title FROM casenotes.threads
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+
+-- name: add_event
+-- Only for a thread that exists: what is told late must not bring back one that was erased.
+INSERT INTO casenotes.events (agent_id, resource_id, thread_id, position, name, data, created_at)
+SELECT t.agent_id, t.resource_id, t.thread_id, coalesce(max(e.position), 0) + 1, %(name)s::text, %(data)s::text,
+       %(at)s::timestamptz
+  FROM casenotes.threads AS t LEFT JOIN casenotes.events AS e
+    ON e.agent_id = t.agent_id AND e.resource_id = t.resource_id AND e.thread_id = t.thread_id
+ WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
+ GROUP BY t.agent_id, t.resource_id, t.thread_id
+
+-- name: drop_old_events
+DELETE FROM casenotes.events
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+   AND position <= (SELECT max(e.position) FROM casenotes.events AS e
+                     WHERE e.agent_id = %(agent)s AND e.resource_id = %(resource)s AND e.thread_id = %(thread)s) - %(keep)s::bigint
+
+-- name: events
+SELECT name, created_at, data FROM casenotes.events
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+ ORDER BY position DESC LIMIT %(limit)s
+
+-- name: erase_events
+DELETE FROM casenotes.events
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+
+-- name: stored_json
+-- Tool calls and results, what layers keep, what events tell: only the texts in it are anybody's.
+SELECT value FROM casenotes.layer_states WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT data FROM casenotes.events WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT parts FROM casenotes.messages WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s) AND parts IS NOT NULL

@@ -7,7 +7,8 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY['scopes', 'threads', 'messages', 'turns', 'vectors', 'entries', 'evidence',
-                                'receipts', 'shown', 'leases', 'model_usage', 'revisions'] LOOP
+                                'receipts', 'shown', 'leases', 'model_usage', 'revisions', 'layer_states',
+                                'episodes', 'events'] LOOP
         EXECUTE format('ALTER TABLE casenotes.%I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('DROP POLICY IF EXISTS own_scope ON casenotes.%I', name);
         EXECUTE format(

@@ -43,12 +43,12 @@ from casenotes.stores.postgres.connect import (
 from casenotes.stores.postgres.erasure import PostgresErasure
 from casenotes.stores.postgres.learning import PostgresEntries, PostgresJobs
 from casenotes.stores.postgres.revisions import PostgresRevisions
+from casenotes.stores.postgres.states import PostgresEpisodes, PostgresEvents, PostgresStates
 from casenotes.stores.postgres.values import Row, same_time, vector_row, wire_vector
 from casenotes.stores.rows import (
     AFTER_ALL_SEQS,
     check_repetition,
     cursor_values,
-    decode_metadata,
     document_from_row,
     encode_metadata,
     encode_parts,
@@ -57,6 +57,7 @@ from casenotes.stores.rows import (
     no_space,
     scope_key,
     space_values,
+    thread_from_row,
     thread_key,
     unembedded_entry,
     unembedded_message,
@@ -78,6 +79,9 @@ class PostgresStore:
         self.entries = PostgresEntries(self)
         self.jobs = PostgresJobs(self)
         self.revisions = PostgresRevisions(self, self.entries)
+        self.states = PostgresStates(self)
+        self.episodes = PostgresEpisodes(self)
+        self.events = PostgresEvents(self)
         self.erasure = PostgresErasure(self)
 
     @property
@@ -138,7 +142,7 @@ class PostgresStore:
             known = await self._known(connection, key, given)
             saved, added = _in_sequence(given, known, seq)
             if added:
-                await self._insert(connection, key, added, change, turn.turn_id if turn else None)
+                await self._insert(connection, key, added, change, turn)
             if turn and known:
                 claimed = [{**key, "id": message_id, "turn": turn.turn_id} for message_id in known]
                 await connection.cursor().executemany(self._sql["claim_message"], claimed)
@@ -164,9 +168,13 @@ class PostgresStore:
         key: Mapping[str, str],
         added: Sequence[Message],
         change: int,
-        turn_id: str | None,
+        turn: TurnMark | None,
     ) -> None:
-        common = {"change": change, "turn": turn_id}
+        common = {
+            "change": change,
+            "turn": turn.turn_id if turn else None,
+            "hidden": turn is not None and turn.hidden,
+        }
         rows = [{**_message_values(m, key), "seq": m.seq, **common} for m in added]
         times = [row["created_at"] for row in rows]
         moved = {"last_seq": added[-1].seq, "first_at": min(times), "last_at": max(times)}
@@ -176,7 +184,7 @@ class PostgresStore:
     async def _mark_turn(
         self, connection: Connection, key: Mapping[str, str], turn: TurnMark, first_seq: int
     ) -> None:
-        values = {**key, "turn": turn.turn_id, "status": turn.status, "at": turn.at, "learn": turn.learn}
+        values = {**key, "turn": turn.turn_id, "status": turn.status, "at": turn.at, "pending": turn.pending}
         if turn.shown:
             items = [{**values, "kind": item.kind, "id": item.id} for item in turn.shown]
             await connection.cursor().executemany(self._sql["put_shown"], items)
@@ -204,12 +212,20 @@ class PostgresStore:
         values = {**scope_key(scope), "ids": list(ids)}
         return {row[0]: _message(row) for row in await self.fetch(scope, "messages_by_id", values)}
 
+    async def passages(self, scope: Scope, ids: Sequence[str], before: int, after: int) -> list[Message]:
+        """See Store.passages."""
+        values = {**scope_key(scope), "ids": list(ids), "before": before, "after": after}
+        return [_message(row) for row in await self.fetch(scope, "passages", values)]
+
     async def threads(self, scope: Scope) -> list[Thread]:
         """See Store.threads."""
         rows = await self.fetch(scope, "threads", scope_key(scope))
-        return [
-            Thread(thread, title, decode_metadata(metadata), *rest) for thread, title, metadata, *rest in rows
-        ]
+        return [thread_from_row(row, same_time) for row in rows]
+
+    async def title(self, scope: Scope) -> str | None:
+        """See Store.title."""
+        rows = await self.fetch(scope, "title", thread_key(scope))
+        return rows[0][0] if rows else None
 
     async def update_thread(
         self, scope: Scope, *, title: str | None = None, metadata: Mapping[str, Any] | None = None
@@ -219,6 +235,12 @@ class PostgresStore:
         values = {**thread_key(scope), "title": title, "metadata": encoded}
         async with self.transaction(scope) as connection:
             return bool((await connection.execute(self._sql["update_thread"], values)).rowcount)
+
+    async def name_thread(self, scope: Scope, turn_id: str, title: str) -> bool:
+        """See Store.name_thread."""
+        values = {**thread_key(scope), "turn": turn_id, "title": title}
+        async with self.transaction(scope) as connection:
+            return bool((await connection.execute(self._sql["name_thread"], values)).rowcount)
 
     async def freshness(self, scope: Scope) -> Freshness:
         """See Store.freshness."""

@@ -143,7 +143,7 @@ class Appender:
             "turn": turn.turn_id,
             "status": turn.status,
             "at": micros(turn.at),
-            "learn": turn.learn,
+            "pending": turn.pending,
             "first_seq": first_seq,
         }
         if turn.shown:
@@ -172,6 +172,7 @@ def _row(message: Message, request: AppendRequest, tail: _Tail) -> tuple[Any, ..
         created_at,
         tail.change,
         request.turn.turn_id if request.turn else None,
+        int(request.turn is not None and request.turn.hidden),
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from casenotes.stores.learned_rows import Values, optional_thread_key
 from casenotes.stores.revisions import AFTER_RESOURCE, AFTER_THREAD, ERASED, ERASED_WITH_RESOURCE
 from casenotes.stores.sqlite.learning import Run
+from casenotes.stores.state_rows import renewed_states, stripped_states, texts_in_json, texts_of_thread
 from casenotes.types import Scope
 
 CHECKPOINT_TRIES = 100
@@ -40,6 +41,10 @@ class SqliteErasure:
             table: connection.execute(self._sql[name], values).rowcount
             for table, name in (*ERASED, *(ERASED_WITH_RESOURCE if whole else ()))
         }
+        if not whole:
+            stripped = stripped_states(values, connection.execute(self._sql["resource_states"], values))
+            connection.executemany(self._sql["replace_state"], stripped)
+            connection.executemany(self._sql["renew_state"], renewed_states(values, stripped))
         for name in AFTER_RESOURCE if whole else AFTER_THREAD:
             connection.execute(self._sql[name], values)
         return counts
@@ -50,9 +55,13 @@ class SqliteErasure:
         return await self._read(lambda connection: self._traces(connection, values))  # type: ignore[no-any-return]
 
     def _traces(self, connection: sqlite3.Connection, values: Values) -> list[bytes]:
-        texts = connection.execute(self._sql["stored_texts"], values)
+        texts = [str(text) for (text,) in connection.execute(self._sql["stored_texts"], values) if text]
+        texts += texts_in_json(connection.execute(self._sql["stored_json"], values))
+        if values["thread"]:
+            kept = connection.execute(self._sql["resource_states"], values)
+            texts += texts_of_thread(values["thread"], kept)
         vectors = connection.execute(self._sql["stored_vectors"], values)
-        return [*(str(text).encode() for (text,) in texts if text), *(vector for (vector,) in vectors)]
+        return [*(text.encode() for text in texts if text), *(vector for (vector,) in vectors)]
 
     async def still_there(self, pieces: Sequence[bytes]) -> set[bytes]:
         """See Erasure.still_there."""

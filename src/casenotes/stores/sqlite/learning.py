@@ -15,6 +15,7 @@ from casenotes.stores.learned_rows import (
     entries_from_rows,
     entry_values,
     evidence_values,
+    learned_values,
     lease_lost,
     lease_values,
     ledger_from_rows,
@@ -83,7 +84,7 @@ class SqliteEntries:
             raise lease_lost(lease)
         if learned.seen < connection.execute(self._sql["entries_change"], key).fetchone()[0]:
             return False
-        if connection.execute(self._sql["turn_learned"], key | {"turn": learned.turn_id}).rowcount:
+        if connection.execute(self._sql["turn_learned"], learned_values(key, learned.turn_id)).rowcount:
             self._insert(connection, key, learned)
         return True
 
@@ -151,9 +152,10 @@ class SqliteJobs:
         """See JobStore.queued."""
         return _turns(await self._fetch("queued_turns", optional_thread_key(scope)))
 
-    async def due_threads(self, now: datetime, limit: int) -> list[Scope]:
+    async def due_threads(self, now: datetime, limit: int, layers: Sequence[str]) -> list[Scope]:
         """See JobStore.due_threads."""
-        values = {"now": micros(now), "clock": _now(), "limit": limit}
+        names = json.dumps(list(layers))
+        values = {"now": micros(now), "clock": _now(), "limit": limit, "layers": names}
         rows = await self._fetch("due_threads", values)
         return [Scope(agent, resource or None, thread) for agent, resource, thread in rows]
 
@@ -183,17 +185,23 @@ class SqliteJobs:
         ]
         return TurnLog(messages, earlier)
 
+    async def learned(self, lease: Lease, turn_id: str, layer: str) -> None:
+        """See JobStore.learned."""
+        values = learned_values(thread_key(lease.scope), turn_id, layer)
+        await self._write(lambda connection: self._under(connection, lease, "turn_learned", values))
+
     async def failed(
         self, lease: Lease, turn_id: str, error: str, due: datetime, *, counts: bool, dead: bool
     ) -> None:
         """See JobStore.failed."""
         values = {"turn": turn_id, "error": error, "due_at": micros(due), "counts": counts, "dead": dead}
-        await self._write(lambda connection: self._failed(connection, lease, values))
+        noted = thread_key(lease.scope) | values
+        await self._write(lambda connection: self._under(connection, lease, "turn_failed", noted))
 
-    def _failed(self, connection: sqlite3.Connection, lease: Lease, values: Values) -> None:
+    def _under(self, connection: sqlite3.Connection, lease: Lease, name: str, values: Values) -> None:
         if not connection.execute(self._sql["holds_lease"], lease_values(lease)).fetchone():
             raise lease_lost(lease)
-        connection.execute(self._sql["turn_failed"], thread_key(lease.scope) | values)
+        connection.execute(self._sql[name], values)
 
     async def usage(self, scope: Scope, day: str) -> list[DayUsage]:
         """See JobStore.usage."""

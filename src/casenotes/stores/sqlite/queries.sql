@@ -8,8 +8,8 @@ SELECT (SELECT last_seq FROM threads WHERE agent_id = ? AND resource_id = ? AND 
 -- name: insert_message
 -- Parameters by position here and in the next two: they run once a message or a thread.
 INSERT INTO messages (agent_id, resource_id, thread_id, message_id, seq, role, text, parts, metadata,
-                      created_at, change, turn_id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      created_at, change, turn_id, hidden)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (message_id, agent_id, resource_id) DO NOTHING
 
 -- name: advance_thread
@@ -36,8 +36,8 @@ VALUES (:agent, :resource, :thread, :turn, 'open', :at, :first_seq)
 ON CONFLICT DO NOTHING
 
 -- name: close_turn
-UPDATE turns SET status = :status, closed_at = :at,
-                 learning = CASE WHEN :learn THEN coalesce(learning, 'queued')
+UPDATE turns SET status = :status, closed_at = :at, pending = CASE WHEN pending IS NULL OR (status <> :status AND learning = 'queued') THEN :pending ELSE pending END,
+                 learning = CASE WHEN :pending IS NOT NULL THEN coalesce(learning, 'queued')
                                  WHEN learning <> 'queued' THEN learning END
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND turn_id = :turn
 
@@ -73,7 +73,12 @@ SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM 
    AND message_id IN (SELECT value FROM json_each(:ids))
 
 -- name: threads
+-- One without a title brings the beginning of what the user said first.
 SELECT thread_id, title, metadata,
+       (SELECT substr(text, 1, 400) FROM messages AS m
+         WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = t.thread_id
+           AND title IS NULL AND role = 'user' AND trim(text) <> '' AND hidden = 0
+         ORDER BY seq LIMIT 1),
        (SELECT count(*) FROM messages AS m
          WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = t.thread_id),
        created_at, updated_at
@@ -84,6 +89,15 @@ SELECT thread_id, title, metadata,
 -- name: update_thread
 UPDATE threads SET title = coalesce(:title, title), metadata = coalesce(:metadata, metadata)
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+
+-- name: name_thread
+-- Unless it has a title, and only while the turn is there that the title was made of.
+UPDATE threads SET title = :title
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+   AND title IS NULL
+   AND EXISTS (SELECT 1 FROM turns AS t
+                WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
+                  AND t.turn_id = :turn)
 
 -- name: freshness
 SELECT epoch, change FROM scopes WHERE agent_id = :agent AND resource_id = :resource
@@ -316,28 +330,30 @@ SELECT 1 FROM leases
    AND owner = :owner AND fence = :fence
 
 -- name: queued_turns
-SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM turns
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at, pending FROM turns
  WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
    AND learning = 'queued'
  ORDER BY closed_at, first_seq, turn_id
 
 -- name: due_threads
+-- With a turn for one of these layers.
 SELECT t.agent_id, t.resource_id, t.thread_id FROM turns AS t
  WHERE t.learning = 'queued' AND t.due_at <= :now
+   AND EXISTS (SELECT 1 FROM json_each(:layers) AS l WHERE instr(t.pending, ',' || l.value || ','))
    AND NOT EXISTS (SELECT 1 FROM leases AS l
                     WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
                       AND l.thread_id = t.thread_id AND l.task = 'extract' AND l.expires_at > :clock)
  GROUP BY t.agent_id, t.resource_id, t.thread_id ORDER BY min(t.closed_at) LIMIT :limit
 
 -- name: dead_turns
-SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM turns
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at, pending FROM turns
  WHERE learning = 'dead' ORDER BY closed_at DESC LIMIT :limit
 
 -- name: revive_turns
 UPDATE turns SET learning = 'queued', attempts = 0, due_at = 0 WHERE learning = 'dead'
 
 -- name: turn_state
-SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM turns
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at, pending FROM turns
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND turn_id = :turn
 
 -- name: turn_messages
@@ -360,9 +376,12 @@ SELECT * FROM (
 ORDER BY seq
 
 -- name: turn_learned
-UPDATE turns SET learning = 'done', error = NULL
+-- By one layer; the turn is done with when no other is left.
+UPDATE turns SET pending = replace(pending, ',' || :layer || ',', ','),
+                 learning = CASE WHEN pending = ',' || :layer || ',' THEN 'done' ELSE learning END,
+                 error = CASE WHEN pending = ',' || :layer || ',' THEN NULL ELSE error END
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND turn_id = :turn
-   AND learning IN ('queued', 'dead')
+   AND learning IN ('queued', 'dead') AND instr(pending, ',' || :layer || ',')
 
 -- name: turn_failed
 UPDATE turns SET attempts = attempts + :counts, due_at = :due_at, error = :error,
@@ -393,7 +412,7 @@ RETURNING change, epoch
 UPDATE scopes SET epoch = epoch + 1 WHERE agent_id = :agent AND resource_id = :resource
 
 -- name: finished_turns
-SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at FROM turns
+SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at, pending FROM turns
  WHERE agent_id = :agent AND resource_id = :resource AND status = 'success'
  ORDER BY closed_at, thread_id, first_seq, turn_id
 
@@ -622,7 +641,6 @@ UPDATE erasures SET count = count + 1
 -- name: stored_texts
 -- Everything that people or models wrote, and the ids they gave.
 SELECT text FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
-UNION SELECT parts FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 UNION SELECT metadata FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 UNION SELECT message_id FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 UNION SELECT thread_id FROM threads WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
@@ -634,6 +652,7 @@ UNION SELECT quotes FROM receipts WHERE agent_id = :agent AND resource_id = :res
 UNION SELECT detail FROM receipts WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 UNION SELECT content FROM entries WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 UNION SELECT detail FROM revisions WHERE agent_id = :agent AND resource_id = :resource AND :thread IS NULL
+UNION SELECT summary FROM episodes WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 UNION SELECT resource_id FROM scopes WHERE agent_id = :agent AND resource_id = :resource AND :thread IS NULL
 
 -- name: stored_vectors
@@ -662,6 +681,10 @@ SELECT EXISTS (SELECT 1 FROM messages
                 WHERE instr(CAST(content AS BLOB), :piece) OR instr(CAST(quotes AS BLOB), :piece)
                    OR instr(CAST(detail AS BLOB), :piece))
     OR EXISTS (SELECT 1 FROM revisions WHERE instr(CAST(detail AS BLOB), :piece))
+    OR EXISTS (SELECT 1 FROM layer_states
+                WHERE instr(CAST(value AS BLOB), :piece) OR instr(CAST(author AS BLOB), :piece))
+    OR EXISTS (SELECT 1 FROM episodes WHERE instr(CAST(summary AS BLOB), :piece))
+    OR EXISTS (SELECT 1 FROM events WHERE instr(CAST(data AS BLOB), :piece))
 
 -- name: hidden_messages
 SELECT message_id FROM messages
@@ -692,3 +715,156 @@ UPDATE revisions AS r SET message_id = NULL, start = NULL, stop = NULL, quote_ha
  WHERE agent_id = :agent AND resource_id = :resource AND message_id IS NOT NULL AND NOT EXISTS (
      SELECT 1 FROM messages AS m
       WHERE m.agent_id = r.agent_id AND m.resource_id = r.resource_id AND m.message_id = r.message_id)
+
+-- name: read_state
+SELECT value, version, author, created_at FROM layer_states
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND layer = :layer
+ ORDER BY version DESC LIMIT :limit
+
+-- name: write_state
+-- Only if the newest version is the one that was seen, and only for a scope or thread that exists.
+INSERT INTO layer_states (agent_id, resource_id, thread_id, layer, version, value, author, created_at)
+SELECT s.agent_id, s.resource_id, :thread, :layer, :seen + 1, :value, :author, :at FROM scopes AS s
+ WHERE s.agent_id = :agent AND s.resource_id = :resource
+   AND (:thread = '' OR EXISTS (SELECT 1 FROM threads AS t
+        WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread))
+   AND :seen = (SELECT coalesce(max(l.version), 0) FROM layer_states AS l
+                 WHERE l.agent_id = :agent AND l.resource_id = :resource AND l.thread_id = :thread AND l.layer = :layer)
+ON CONFLICT DO NOTHING
+
+-- name: drop_old_states
+DELETE FROM layer_states
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND layer = :layer
+   AND version <= :seen + 1 - :keep
+
+-- name: ensure_scope
+INSERT INTO scopes (agent_id, resource_id, change, epoch)
+VALUES (:agent, :resource, 1, (SELECT 1000000 * count FROM erasures))
+ON CONFLICT DO NOTHING
+
+-- name: has_scope
+-- Scope and thread, and the turn on whose behalf it is asked.
+SELECT EXISTS (SELECT 1 FROM scopes WHERE agent_id = :agent AND resource_id = :resource)
+   AND (:thread = '' OR EXISTS (SELECT 1 FROM threads
+        WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread))
+   AND (:turn IS NULL OR EXISTS (SELECT 1 FROM turns
+        WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :turn_thread
+          AND turn_id = :turn))
+
+-- name: resource_states
+-- All versions of what is kept for the whole resource.
+SELECT layer, version, value FROM layer_states
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = ''
+
+-- name: replace_state
+UPDATE layer_states SET value = :value
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = '' AND layer = :layer AND version = :version
+
+-- name: renew_state
+-- Whoever decided on the newest version before something was taken out of it must decide again.
+UPDATE layer_states SET version = version + 1
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = '' AND layer = :layer
+   AND version = (SELECT max(l.version) FROM layer_states AS l
+                   WHERE l.agent_id = :agent AND l.resource_id = :resource AND l.thread_id = ''
+                     AND l.layer = :layer)
+
+-- name: run_start
+-- The last message of the thread's last finished run.
+SELECT run_seq FROM threads
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+
+-- name: end_run
+-- Only with the message that it ended with: the thread may have been erased and begun anew.
+UPDATE threads SET run_seq = :last_seq
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+   AND run_seq < :last_seq
+   AND EXISTS (SELECT 1 FROM messages AS m
+                WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread
+                  AND m.message_id = :last_message AND m.seq = :last_seq)
+
+-- name: insert_episode
+INSERT INTO episodes (agent_id, resource_id, episode_id, thread_id, summary, outcome, token_count, created_at)
+VALUES (:agent, :resource, :id, :thread, :summary, :outcome, :token_count, :at)
+
+-- name: drop_old_episodes
+DELETE FROM episodes
+ WHERE agent_id = :agent AND resource_id = :resource AND episode_id NOT IN (
+     SELECT episode_id FROM episodes
+      WHERE agent_id = :agent AND resource_id = :resource
+      ORDER BY created_at DESC, episode_id DESC LIMIT :keep)
+
+-- name: episodes
+-- Not of threads of which something was forgotten since: the summary may tell it.
+SELECT episode_id, summary, created_at, outcome, token_count, thread_id FROM episodes AS e
+ WHERE agent_id = :agent AND resource_id = :resource
+   AND (:before IS NULL OR created_at < :before)
+   AND NOT EXISTS (SELECT 1 FROM messages AS m JOIN revisions AS r
+                       ON r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
+                      AND r.kind = 'message' AND r.undone_at IS NULL AND r.created_at > e.created_at
+                    WHERE m.agent_id = e.agent_id AND m.resource_id = e.resource_id AND m.thread_id = e.thread_id
+                      AND m.hidden = 1)
+ ORDER BY created_at DESC, episode_id DESC LIMIT :limit
+
+-- name: shared_episodes
+-- Of all users of an agent: only where the operator has switched sharing on.
+SELECT episode_id, summary, created_at, outcome, token_count, thread_id FROM episodes AS e
+ WHERE agent_id = :agent AND resource_id <> ''
+   AND (:before IS NULL OR created_at < :before)
+   AND NOT EXISTS (SELECT 1 FROM messages AS m JOIN revisions AS r
+                       ON r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
+                      AND r.kind = 'message' AND r.undone_at IS NULL AND r.created_at > e.created_at
+                    WHERE m.agent_id = e.agent_id AND m.resource_id = e.resource_id AND m.thread_id = e.thread_id
+                      AND m.hidden = 1)
+ ORDER BY created_at DESC, episode_id DESC LIMIT :limit
+
+-- name: passages
+-- Messages with those around them in their threads.
+SELECT DISTINCT n.message_id, n.thread_id, n.seq, n.role, n.text, n.parts, n.metadata, n.created_at
+  FROM messages AS h JOIN messages AS n
+    ON n.agent_id = h.agent_id AND n.resource_id = h.resource_id AND n.thread_id = h.thread_id
+   AND n.seq BETWEEN h.seq - :before AND h.seq + :after
+ WHERE h.agent_id = :agent AND h.resource_id = :resource AND h.message_id IN (SELECT value FROM json_each(:ids))
+   AND h.hidden = 0 AND n.hidden = 0
+ ORDER BY n.thread_id, n.seq
+
+-- name: erase_states
+DELETE FROM layer_states
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+
+-- name: erase_episodes
+DELETE FROM episodes
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+
+-- name: title
+SELECT title FROM threads
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+
+-- name: add_event
+-- Only for a thread that exists: what is told late must not bring back one that was erased.
+INSERT INTO events (agent_id, resource_id, thread_id, position, name, data, created_at)
+SELECT t.agent_id, t.resource_id, t.thread_id, coalesce(max(e.position), 0) + 1, :name, :data, :at
+  FROM threads AS t LEFT JOIN events AS e
+    ON e.agent_id = t.agent_id AND e.resource_id = t.resource_id AND e.thread_id = t.thread_id
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
+ GROUP BY t.agent_id, t.resource_id, t.thread_id
+
+-- name: drop_old_events
+DELETE FROM events
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+   AND position <= (SELECT max(e.position) FROM events AS e
+                     WHERE e.agent_id = :agent AND e.resource_id = :resource AND e.thread_id = :thread) - :keep
+
+-- name: events
+SELECT name, created_at, data FROM events
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+ ORDER BY position DESC LIMIT :limit
+
+-- name: erase_events
+DELETE FROM events
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+
+-- name: stored_json
+-- Tool calls and results, what layers keep, what events tell: only the texts in it are anybody's.
+SELECT value FROM layer_states WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT data FROM events WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT parts FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread) AND parts IS NOT NULL

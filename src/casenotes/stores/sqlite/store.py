@@ -30,7 +30,6 @@ from casenotes.stores.learned_rows import entry_document
 from casenotes.stores.rows import (
     AFTER_ALL_SEQS,
     cursor_values,
-    decode_metadata,
     document_from_row,
     message_from_row,
     named_queries,
@@ -38,6 +37,7 @@ from casenotes.stores.rows import (
     no_thread,
     scope_key,
     space_values,
+    thread_from_row,
     thread_key,
     unembedded_entry,
     unembedded_message,
@@ -56,6 +56,7 @@ from casenotes.stores.sqlite.lanes import Lane, WriteLane
 from casenotes.stores.sqlite.learning import SqliteEntries, SqliteJobs
 from casenotes.stores.sqlite.migrate import PACKAGE, migrate
 from casenotes.stores.sqlite.revisions import SqliteRevisions
+from casenotes.stores.sqlite.states import SqliteEpisodes, SqliteEvents, SqliteStates
 from casenotes.types import Appended, Message, Scope, Thread
 
 T = TypeVar("T")
@@ -79,6 +80,9 @@ class SqliteStore:
         self.entries = SqliteEntries(self._sql, self._read, self._write)
         self.jobs = SqliteJobs(self._sql, self._read, self._write)
         self.revisions = SqliteRevisions(self._sql, self._read, self._write, self.entries)
+        self.states = SqliteStates(self._sql, self._read, self._write)
+        self.episodes = SqliteEpisodes(self._sql, self._read, self._write)
+        self.events = SqliteEvents(self._sql, self._read, self._write)
         self.erasure = SqliteErasure(self._sql, self._read, self._write, self._between_writes, self._files)
 
     @property
@@ -177,21 +181,24 @@ class SqliteStore:
         rows = await self._read(lambda connection: connection.execute(sql, values).fetchall())
         return {row[0]: _message(row) for row in rows}
 
+    async def passages(self, scope: Scope, ids: Sequence[str], before: int, after: int) -> list[Message]:
+        """See Store.passages."""
+        values = scope_key(scope) | {"ids": json.dumps(list(ids)), "before": before, "after": after}
+        sql = self._sql["passages"]
+        rows = await self._read(lambda connection: connection.execute(sql, values).fetchall())
+        return [_message(row) for row in rows]
+
     async def threads(self, scope: Scope) -> list[Thread]:
         """See Store.threads."""
         sql, key = self._sql["threads"], scope_key(scope)
         rows = await self._read(lambda connection: connection.execute(sql, key).fetchall())
-        return [
-            Thread(
-                thread,
-                title,
-                decode_metadata(metadata),
-                count,
-                time_from_micros(created),
-                time_from_micros(updated),
-            )
-            for thread, title, metadata, count, created, updated in rows
-        ]
+        return [thread_from_row(row, time_from_micros) for row in rows]
+
+    async def title(self, scope: Scope) -> str | None:
+        """See Store.title."""
+        sql, key = self._sql["title"], thread_key(scope)
+        row = await self._read(lambda connection: connection.execute(sql, key).fetchone())
+        return row[0] if row else None
 
     async def update_thread(
         self, scope: Scope, *, title: str | None = None, metadata: Mapping[str, Any] | None = None
@@ -200,6 +207,11 @@ class SqliteStore:
         encoded = None if metadata is None else json.dumps(metadata, ensure_ascii=False)
         values = thread_key(scope) | {"title": title, "metadata": encoded}
         sql = self._sql["update_thread"]
+        return bool(await self._write(lambda connection: connection.execute(sql, values).rowcount))
+
+    async def name_thread(self, scope: Scope, turn_id: str, title: str) -> bool:
+        """See Store.name_thread."""
+        sql, values = self._sql["name_thread"], thread_key(scope) | {"turn": turn_id, "title": title}
         return bool(await self._write(lambda connection: connection.execute(sql, values).rowcount))
 
     async def freshness(self, scope: Scope) -> Freshness:

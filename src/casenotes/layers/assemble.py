@@ -1,0 +1,126 @@
+"""Make the context of a model call: blocks of all layers, messages of the thread, and how it came about.
+
+A turn keeps the window over its thread that it began with, and most of its blocks: from call to call the
+prompt only grows at its end. Layers that change within a turn, such as the plan, are asked again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from casenotes.clock import Clock
+from casenotes.config import Settings
+from casenotes.layers.base import Layer, RecallRequest
+from casenotes.layers.gather import Gatherer, kept_within, least, trace_without
+from casenotes.layers.registered import gives_blocks
+from casenotes.recall.recent import MessageTokens, Window, staying_tokens, window
+from casenotes.stores.base import Shown, Store
+from casenotes.tokens import TokenCounter
+from casenotes.types import Context, Message, Scope, Turn
+
+JUMPS = 4
+"""Over budget, messages go by a quarter of what the prompt may take."""
+
+
+class ContextMaker:
+    """Makes the contexts of turns."""
+
+    def __init__(
+        self,
+        store: Store,
+        layers: Sequence[Layer],
+        gatherer: Gatherer,
+        settings: Settings,
+        clock: Clock,
+        count_tokens: TokenCounter,
+    ) -> None:
+        self._store = store
+        self._layers = [layer for layer in layers if gives_blocks(layer)]
+        self._order = [layer.name for layer in sorted(layers, key=lambda layer: layer.slot)]
+        self._gatherer = gatherer
+        self._last_messages = settings.last_messages
+        self._prompt_tokens = settings.budget.prompt_tokens
+        self._clock = clock
+        self._size = MessageTokens(count_tokens)
+
+    async def first(
+        self, scope: Scope, turn_id: str, given: Sequence[Message], seconds: dict[str, float], *, apart: bool
+    ) -> tuple[Context, list[Message], tuple[Shown, ...]]:
+        """The context of a turn's first call, the messages of its window, and the items shown.
+
+        `apart` leaves out all layers of the resource, as for sub-agents.
+        """
+        started = time.perf_counter()
+        log = await self._store.history(scope, limit=max(self._last_messages, len(given)))
+        seconds["recent_messages"] = time.perf_counter() - started
+        own = {str(message.id) for message in given}
+        layers = in_reach(self._layers, scope, apart=apart)
+        total = self._room(log, own)
+        request = self._request(scope, turn_id, given, self._sure_to_be_shown(log, own, layers))
+        answers = await self._gatherer.ask(layers, request, total)
+        fitted = self._gatherer.fit(answers, total)
+        context = self._context(fitted.blocks, log, own, fitted.trace, seconds)
+        return context, log, fitted.shown
+
+    async def next(self, turn: Turn, seconds: dict[str, float]) -> tuple[Context, tuple[Shown, ...]]:
+        """The context of a further call of a turn, whose log has grown."""
+        own = set(turn.message_ids)
+        again = [layer for layer in in_reach(self._layers, turn.scope, apart=turn.is_apart) if layer.every_step]
+        said = [message for message in turn.log if str(message.id) in own]
+        total = self._room(turn.log, own)
+        answers = await self._gatherer.ask(again, self._request(turn.scope, turn.id, said, turn.log), total)
+        names = {layer.name for layer in again}
+        old = [block for block in turn.context.blocks if block.name not in names]
+        kept = kept_within(old, total - least(answers))
+        fitted = self._gatherer.fit(answers, total - sum(block.tokens for block in kept))
+        blocks = sorted([*kept, *fitted.blocks], key=lambda block: self._order.index(block.name))
+        gone = [block for block in old if block not in kept]
+        layers = {**trace_without(turn.context.trace.get("layers", {}), gone), **fitted.trace}
+        return self._context(blocks, turn.log, own, layers, seconds), fitted.shown
+
+    def _request(
+        self, scope: Scope, turn_id: str, said: Sequence[Message], log: Sequence[Message]
+    ) -> RecallRequest:
+        query = "\n".join(message.text for message in said if message.role == "user")
+        return RecallRequest(scope, turn_id, query, self._clock.now(), {str(message.id) for message in log})
+
+    def _sure_to_be_shown(
+        self, log: Sequence[Message], own: set[str], layers: Sequence[Layer]
+    ) -> Sequence[Message]:
+        """The messages that have room however much the blocks take."""
+        left = self._prompt_tokens - sum(layer.budget.max for layer in layers)
+        return window(log, own, left, self._prompt_tokens // JUMPS, self._size).messages
+
+    def _room(self, log: Sequence[Message], own: set[str]) -> int:
+        """What blocks may take: all but what must stay of the turn; other messages get what is left."""
+        return max(0, self._prompt_tokens - staying_tokens(log, own, self._size))
+
+    def _context(
+        self,
+        blocks: Sequence[Any],
+        log: Sequence[Message],
+        own: set[str],
+        layers: Mapping[str, Any],
+        seconds: Mapping[str, float],
+    ) -> Context:
+        used = sum(block.tokens for block in blocks)
+        shown = window(log, own, self._prompt_tokens - used, self._prompt_tokens // JUMPS, self._size)
+        return Context(tuple(blocks), shown.messages, self._trace(used, shown, layers, seconds))
+
+    def _trace(
+        self, blocks: int, shown: Window, layers: Mapping[str, Any], seconds: Mapping[str, float]
+    ) -> dict[str, Any]:
+        return {
+            "seconds": seconds,
+            "layers": layers,
+            "messages": {"tokens": shown.tokens, "shown": len(shown.messages), "left_out": shown.left_out},
+            "tokens": {"budget": self._prompt_tokens, "blocks": blocks, "messages": shown.tokens},
+        }
+
+
+def in_reach(layers: Sequence[Layer], scope: Scope, *, apart: bool) -> list[Layer]:
+    """The layers of a turn: without a resource, and for sub-agents, only what belongs to the thread."""
+    whole = scope.resource_id is not None and not apart
+    return [layer for layer in layers if whole or layer.scope == "thread"]

@@ -1,0 +1,1 @@
+"""Casenotes inside agent frameworks: one file per framework, imported only when asked for."""

@@ -1,0 +1,203 @@
+"""Messages of Pydantic AI as ours and ours as messages of Pydantic AI; nothing here knows a store.
+
+What the framework says to the model (instructions, system prompts, thinking) is nobody's words and is
+left out; its feedback on an answer that did not fit is kept as `system` and never sent again. Media
+leave a mark such as `[image]` where they stood. The call of an output tool is the agent's answer, so it
+becomes text: nobody would ever give its result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic_ai.messages import (
+    AudioUrl,
+    BaseToolCallPart,
+    BaseToolReturnPart,
+    BinaryContent,
+    CachePoint,
+    DocumentUrl,
+    FilePart,
+    ImageUrl,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    RetryFeedbackPart,
+    TextContent,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+    VideoUrl,
+)
+
+from casenotes.recall.recent import without_broken_pairs
+from casenotes.transfer.formats.blocks import call_arguments, json_text
+from casenotes.types import Message, Part, ToolCall, ToolResult
+
+MARKS = ((ImageUrl, "[image]"), (AudioUrl, "[audio]"), (VideoUrl, "[video]"), (DocumentUrl, "[document]"))
+REFUSED = ("failed", "retried")
+NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
+
+Prompt = str | Sequence[UserContent] | None
+IsAnswer = Callable[[BaseToolCallPart[Any] | BaseToolReturnPart[Any]], bool]
+
+
+def from_prompt(prompt: Prompt) -> list[Message]:
+    """The user's words as one message; nothing for a run without a prompt."""
+    if prompt is None:
+        return []
+    items = [prompt] if isinstance(prompt, str) else prompt
+    return [Message("user", _storable("\n".join(filter(None, map(_content_text, items)))))]
+
+
+def from_model_messages(messages: Sequence[ModelMessage], output_tools: Collection[str] = ()) -> list[Message]:
+    """What was said, called and returned, in order; `output_tools` are the names of those that end a run."""
+    returned = [part for message in messages for part in message.parts if isinstance(part, BaseToolReturnPart)]
+    refused = {part.tool_call_id for part in returned if part.outcome in REFUSED}
+
+    def is_answer(part: BaseToolCallPart[Any] | BaseToolReturnPart[Any]) -> bool:
+        return part.tool_name in output_tools and part.tool_call_id not in refused
+
+    return [ours for message in messages for ours in _converted(message, is_answer)]
+
+
+def last_prompt(messages: Sequence[ModelMessage]) -> list[Message]:
+    """The user's words at the end of a history that is to be answered as it stands."""
+    if not messages or not isinstance(messages[-1], ModelRequest):
+        return []
+    return [message for message in from_model_messages(messages[-1:]) if message.role == "user"]
+
+
+def to_model_messages(messages: Sequence[Message]) -> list[ModelMessage]:
+    """A history to go on from: tool calls only together with their results, and no `system` messages."""
+    whole = list(without_broken_pairs(messages))
+    names = {part.id: part.name for message in whole for part in message.parts if isinstance(part, ToolCall)}
+    given = (_model_message(message, names) for message in whole)
+    return [message for message in given if message.parts]
+
+
+def shortened(messages: Sequence[Message], characters: int) -> list[Message]:
+    """The messages with long texts and results cut and long arguments left out."""
+
+    def short(part: Part) -> Part:
+        if isinstance(part, ToolResult):
+            return replace(part, content=_cut(part.content, characters))
+        fits = len(json_text(part.arguments)) <= characters
+        return part if fits else replace(part, arguments={"input": "[left out]"})
+
+    return [
+        replace(message, text=_cut(message.text, characters), parts=tuple(map(short, message.parts)))
+        for message in messages
+    ]
+
+
+def _converted(message: ModelMessage, is_answer: IsAnswer) -> Iterator[Message]:
+    return _request(message, is_answer) if isinstance(message, ModelRequest) else _response(message, is_answer)
+
+
+def _request(request: ModelRequest, is_answer: IsAnswer) -> Iterator[Message]:
+    """Results come first, as they answer what was said before."""
+    results = [p for p in request.parts if isinstance(p, ToolReturnPart) and not is_answer(p)]
+    if results:
+        yield Message("tool", "", parts=tuple(map(_result, results)))
+    for part in request.parts:
+        if isinstance(part, UserPromptPart):
+            yield from from_prompt(part.content)
+        elif isinstance(part, RetryFeedbackPart):
+            yield Message("system", _storable(part.model_response()))
+
+
+def _response(response: ModelResponse, is_answer: IsAnswer) -> Iterator[Message]:
+    """One message, or several around the results of tools that the provider itself has run."""
+    said: list[str] = []
+    calls: list[ToolCall] = []
+    for part in response.parts:
+        if isinstance(part, BaseToolReturnPart):
+            yield from _assistant(said, calls)
+            said, calls = [], []
+            yield Message("tool", "", parts=(_result(part),))
+        elif isinstance(part, BaseToolCallPart) and not is_answer(part):
+            calls.append(
+                ToolCall(part.tool_call_id, part.tool_name, _storable_value(call_arguments(part.args)))
+            )
+        else:
+            said.append(_spoken(part))
+    yield from _assistant(said, calls)
+
+
+def _assistant(said: Sequence[str], calls: Sequence[ToolCall]) -> Iterator[Message]:
+    text = "\n\n".join(filter(None, said))
+    if text or calls:
+        yield Message("assistant", _storable(text), parts=tuple(calls))
+
+
+def _spoken(part: object) -> str:
+    if isinstance(part, TextPart):
+        return part.content
+    if isinstance(part, FilePart):
+        return _content_text(part.content)
+    return part.args_as_json_str() if isinstance(part, BaseToolCallPart) else ""
+
+
+def _result(part: BaseToolReturnPart[Any]) -> ToolResult:
+    kept = [part.model_response_str(wrap_if_error=False), *map(_content_text, part.files)]
+    return ToolResult(part.tool_call_id, _storable("\n".join(filter(None, kept))), part.outcome in REFUSED)
+
+
+def _content_text(item: object) -> str:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, TextContent):
+        return item.content
+    if isinstance(item, BinaryContent):
+        kind = item.media_type.partition("/")[0]
+        return f"[{kind}]" if kind in ("image", "audio", "video") else "[document]"
+    found = (mark for kind, mark in MARKS if isinstance(item, kind))
+    return "" if isinstance(item, CachePoint) else next(found, "[file]")
+
+
+def _storable(text: str) -> str:
+    """The text without the few characters that no database takes: memory must not fail on them."""
+    return NOT_STORABLE.sub("\ufffd", text)
+
+
+def _storable_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return _storable(value)
+    if isinstance(value, Mapping):
+        return {_storable(str(key)): _storable_value(item) for key, item in value.items()}
+    return [_storable_value(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _cut(text: str, characters: int) -> str:
+    left_out = len(text) - characters
+    return text if left_out <= 0 else f"{text[:characters]}… [{left_out} characters left out]"
+
+
+def _model_message(message: Message, names: Mapping[str, str]) -> ModelMessage:
+    at = message.created_at or datetime.now(UTC)
+    if message.role == "assistant":
+        text = [TextPart(message.text)] if message.text.strip() else []
+        calls = [p for p in message.parts if isinstance(p, ToolCall)]
+        asked = [ToolCallPart(call.name, dict(call.arguments), call.id) for call in calls]
+        return ModelResponse([*text, *asked], timestamp=at)
+    if message.role == "user":
+        return ModelRequest([UserPromptPart(message.text, timestamp=at)], timestamp=at)
+    results = [p for p in message.parts if isinstance(p, ToolResult)]
+    return ModelRequest([_returned(result, names, at) for result in results], timestamp=at)
+
+
+def _returned(result: ToolResult, names: Mapping[str, str], at: datetime) -> ToolReturnPart:
+    return ToolReturnPart(
+        names[result.call_id],
+        result.content,
+        result.call_id,
+        timestamp=at,
+        outcome="failed" if result.is_error else "success",
+    )

@@ -261,7 +261,7 @@ def test_demo_as_json_has_everything(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     ]
     assert demo["worker"] == "recorded"
     assert demo["next_turn"]["context"].startswith("<memory>")
-    assert demo["next_turn"]["tools"] == ["recall_memory"]
+    assert demo["next_turn"]["tools"] == ["recall_memory", "update_profile", "plan"]
     assert demo["answers"][1]["hits"][0]["thread_id"] == "rate-limits"
     assert demo["answers"][-1] == {"resource": "jonas", "query": demo["answers"][0]["query"], "hits": []}
     quotes = demo["explained"]["quotes"]

@@ -12,6 +12,7 @@ import typer
 
 from casenotes import __version__
 from casenotes.cli import (
+    chat,
     curate,
     demo,
     eval_learning,
@@ -19,6 +20,8 @@ from casenotes.cli import (
     explain,
     health,
     learning,
+    notebook,
+    profile,
     search,
     transfer,
     upkeep,
@@ -41,7 +44,20 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for group in (demo, transfer, search, learning, curate, explain, upkeep, vectors, health):
+for group in (
+    demo,
+    chat,
+    transfer,
+    search,
+    learning,
+    curate,
+    explain,
+    profile,
+    notebook,
+    upkeep,
+    vectors,
+    health,
+):
     group.register(app)
 eval_learning.register(evaluate.app)
 app.add_typer(evaluate.app, name="eval")

@@ -97,7 +97,7 @@ def forget_command(
     given = {"entry_id": entry, "thread_id": thread, "message_id": message, "query": query}
     found = asyncio.run(_forget(db, Scope(agent, resource), given, dry_run=True))
     if not json:
-        _print_forgotten(found)
+        print_forgotten(found)
     if len(found) and not dry_run and confirmed("Forget all of this?", yes):
         found = asyncio.run(_forget(db, Scope(agent, resource), given, dry_run=False))
     if json:
@@ -111,7 +111,8 @@ async def _forget(db: str | None, scope: Scope, given: dict[str, Any], *, dry_ru
         return await memory.forget(scope, **given, dry_run=dry_run)
 
 
-def _print_forgotten(found: Forgotten) -> None:
+def print_forgotten(found: Forgotten) -> None:
+    """What is forgotten, or would be."""
     if not len(found):
         console.print("Nothing is found that could be forgotten.")
         return

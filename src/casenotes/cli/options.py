@@ -10,10 +10,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 
 from casenotes.cli.output import errors, safe
-from casenotes.config import DEFAULT_DATABASE_URL, Environment
-from casenotes.errors import StoreUnavailable, UsageError
+from casenotes.config import DEFAULT_DATABASE_URL, Environment, Settings
+from casenotes.errors import InvalidScope, StoreUnavailable, UsageError
 from casenotes.events import Event
 from casenotes.memory import Memory
+from casenotes.models.chat import ChatModel
+from casenotes.types import Scope
 
 Db = Annotated[
     str | None,
@@ -32,12 +34,27 @@ Resource = Annotated[
 ]
 
 
-def open_memory(db: str | None, *, create: bool = False) -> AbstractAsyncContextManager[Memory]:
-    """The memory that `--db` names, without a model; only commands that write may create it."""
+def open_memory(
+    db: str | None,
+    *,
+    create: bool = False,
+    model: ChatModel | None = None,
+    config: Settings | None = None,
+) -> AbstractAsyncContextManager[Memory]:
+    """The memory that `--db` names, mostly without a model; only commands that write may create it."""
     url = db or Environment.read().database_url
     if not create:
         check_exists(url)
-    return Memory.open(url, model="", on_event=_WarnOnce())
+    return Memory.open(url, model=model or "", config=config, on_event=_WarnOnce())
+
+
+async def check_known(memory: Memory, scope: Scope) -> None:
+    """Raise if nothing was ever saved for a resource: its name is mistyped, or belongs to another agent."""
+    if not await memory.threads(scope) and not (await memory.profile(scope)).version:
+        raise InvalidScope(
+            f"there is nothing of resource {scope.resource_id!r} under agent {scope.agent_id!r}; "
+            "`casenotes stats` lists what there is"
+        )
 
 
 class _WarnOnce:

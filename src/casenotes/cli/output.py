@@ -26,9 +26,10 @@ console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
 
-def print_json(value: Mapping[str, Any]) -> None:
+def print_json(value: Mapping[str, Any], indent: int | None = 2) -> None:
     """One JSON object on standard output, in ASCII: no character of stored text can reach a terminal."""
-    sys.stdout.write(json.dumps(value, indent=2, default=_plain_value) + "\n")
+    sys.stdout.write(json.dumps(value, indent=indent, default=_plain_value) + "\n")
+    sys.stdout.flush()
 
 
 def _plain_value(value: object) -> object:

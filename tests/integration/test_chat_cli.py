@@ -1,0 +1,363 @@
+"""`casenotes chat` as somebody meets it: a real process on a pseudo-terminal, or at the end of a pipe."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from casenotes import Scope, sync
+from casenotes.cli.chat_model import NOTHING
+
+FAN = "The fan of rack seven was replaced by Ann."
+ASKED = "What about the fan of rack seven?"
+SECONDS = 20.0
+END = "<the terminal is closed>"
+OWN_TERMINAL = (
+    "import os, sys; os.open(os.ttyname(0), os.O_RDWR); "
+    "os.execv(sys.executable, [sys.executable, '-m', 'casenotes', 'chat', *sys.argv[1:]])"
+)
+"""A session takes the first terminal that it opens for its own, which Ctrl-C needs."""
+
+KEEP = {**os.environ, "CASENOTES_EMBEDDER_MODEL": "static", "OPENAI_API_KEY": "none"}
+
+
+class Terminal:
+    """A chat on a terminal: `type` a line, read `until` something is printed."""
+
+    def __init__(self, directory: Path, *words: str) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        environment = {**KEEP, "TERM": "dumb", "COLUMNS": "120"}
+        command = [sys.executable, "-c", OWN_TERMINAL, *words]
+        streams = {"stdin": slave, "stdout": slave, "stderr": slave}
+        self._process = subprocess.Popen(
+            command, cwd=directory, env=environment, start_new_session=True, **streams
+        )
+        os.close(slave)
+        self._unread = ""
+        self.seen = ""
+
+    def until(self, *texts: str) -> str:
+        """What was printed up to the last of the texts, which come in this order."""
+        return "".join(self._until(text) for text in texts)
+
+    def _until(self, text: str, seconds: float = SECONDS) -> str:
+        deadline = time.monotonic() + seconds
+        while text not in self._unread:
+            if not self._read(deadline) and text not in self._unread:
+                raise AssertionError(f"{text!r} was not printed, but: {self.seen}")
+        position = self._unread.index(text) + len(text)
+        read, self._unread = self._unread[:position], self._unread[position:]
+        return read
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
+        try:
+            data = os.read(self._master, 65536) if ready else b""
+        except OSError:  # the other side has gone
+            data = b""
+            self._unread += END
+        text = data.decode(errors="replace").replace("\r\n", "\n")
+        self._unread += text
+        self.seen += text
+        return bool(data)
+
+    def write(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def type(self, line: str) -> None:
+        self.write(f"{line}\n")
+
+    def ask(self, line: str) -> str:
+        """Type a line and read until the next prompt."""
+        self.type(line)
+        self.until(line)  # the terminal's echo
+        return self.until("\nyou: ")
+
+    def press(self, key: str) -> None:
+        self.write({"Ctrl-C": "\x03", "Ctrl-D": "\x04"}[key])
+
+    def interrupt_until(self, text: str) -> None:
+        """Press Ctrl-C; once more if it came in the instant in which Python's `input` does not notice it."""
+        for _ in range(4):
+            self.press("Ctrl-C")
+            with suppress(AssertionError):
+                self._until(text, SECONDS / 4)
+                return
+        raise AssertionError(f"{text!r} was not printed, but: {self.seen}")
+
+    def close(self) -> int:
+        """The exit code, once the process has ended."""
+        while self._read(time.monotonic() + SECONDS):
+            pass
+        code = self._process.wait(SECONDS)
+        os.close(self._master)
+        assert "Traceback" not in self.seen
+        return code
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def chat(directory: Path, *words: str) -> Iterator[Terminal]:
+    terminal = Terminal(directory, *words)
+    try:
+        yield terminal
+    finally:
+        terminal.kill()
+
+
+def piped(
+    directory: Path, lines: str, *words: str, code: int = 0, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    result = subprocess.run(
+        [sys.executable, "-m", "casenotes", "chat", *words],
+        cwd=directory,
+        input=lines,
+        capture_output=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+        env={**KEEP, "COLUMNS": "120"},
+        timeout=60,
+    )
+    assert result.returncode == code, result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+    return result
+
+
+def test_a_second_conversation_quotes_the_first(tmp_path: Path) -> None:
+    me = ("--model", "test", "--resource", "ann")
+    with chat(tmp_path, *me, "--thread", "monday") as first:
+        assert "resource ann" in first.until("you: ")
+        told = first.ask(FAN)
+        assert NOTHING in told
+        assert "saved; nothing learned: no model" in told
+        first.press("Ctrl-D")
+        assert first.close() == 0
+    with chat(tmp_path, *me, "--thread", "tuesday") as second:
+        second.until("you: ")
+        told = second.ask(ASKED)
+        assert f"You said today, in thread monday: “{FAN}”" in told
+        assert f"recalled 1. user, thread monday: {FAN}" in told
+
+        assert "memory: " in (context := second.ask("/context"))
+        assert f'- user said: "{FAN}" (today)' in context
+        assert "<episodes>" in context, "leaving the first conversation ended its run"
+        assert "thread monday, message" in second.ask("/why 1")
+        assert "no number 99" in second.ask("/why 99")
+        assert "there is no entry 'nope'" in second.ask("/why nope")
+        assert "nothing is known about you yet" in second.ask("/profile")
+        assert "there is no plan in this thread" in second.ask("/plan")
+        unknown = second.ask("/nope")
+        assert "there is no command '/nope'" in unknown
+        assert "/forget N or ENTRY" in unknown
+
+        second.type("/forget 1")
+        second.until("Forget all of this? [y/N] ")
+        assert "nothing was forgotten" in second.ask("n")
+        second.type("/forget 1")
+        second.until("Forget all of this? [y/N] ")
+        assert re.search(r"Forgotten\. To take it back: casenotes undo \w+ --resource ann", second.ask("y"))
+
+        assert "thread chat-20" in second.ask("/new")
+        assert "thread tuesday" in second.ask("/memory rack seven")
+        assert (
+            f"monday: “{FAN}”" not in second.ask("Who replaced the fan of rack six?").partition("recalled")[0]
+        )
+        second.type("/quit")
+        assert second.close() == 0
+
+
+def test_another_resource_sees_nothing_and_what_is_stored_moves_no_cursor(tmp_path: Path) -> None:
+    with sync.Memory.open(f"sqlite:///{tmp_path}/casenotes.db", model="", embedder="static") as memory:
+        memory.append(Scope("default", "ann", "monday"), FAN)
+        memory.append(Scope("default", "bob", "monday"), "The door of lab\x1b[31m two\x07 is \x9b2Jgreen.")
+    with chat(tmp_path, "--model", "test", "--resource", "bob") as bob:
+        bob.until("you: ")
+        assert NOTHING in bob.ask(ASKED)
+        assert "no block was shown" in bob.ask("/context")
+        assert "“The door of lab\ufffd[31m two\ufffd is \ufffd2Jgreen.”" in bob.ask(
+            "Which door is green in lab two?"
+        )
+        assert "lab\ufffd[31m two" in bob.ask("/why 1")
+        assert "lab\ufffd[31m two" in bob.ask("/memory door")
+        bob.interrupt_until("Ctrl-C once more, or Ctrl-D, leaves")
+        bob.until("you: ")
+        bob.interrupt_until(END)
+        assert bob.close() == 0
+        assert not set(bob.seen) & set("\x1b\x07\x9b")
+
+
+class TestPipes:
+    def test_every_line_is_a_turn(self, tmp_path: Path) -> None:
+        me = ("--model", "test", "--resource", "ann")
+        result = piped(tmp_path, f"{FAN}\n\n/new\n{ASKED}\n//etc/hosts is broken", *me, "--thread", "one")
+        assert "you:" not in result.stdout
+        assert f"in thread one: “{FAN}”" in result.stdout
+        assert result.stdout.count("saved; nothing learned: no model") == 3
+        with sync.Memory.open(f"sqlite:///{tmp_path}/casenotes.db", model="", embedder="static") as memory:
+            threads = memory.threads(Scope("default", "ann"))
+            assert [thread.message_count for thread in threads] == [4, 8]
+            last = Scope("default", "ann", threads[-1].thread_id)
+            assert "/etc/hosts is broken" in [message.text for message in memory.history(last)]
+
+    def test_json(self, tmp_path: Path) -> None:
+        me = ("--model", "test", "--resource", "ann", "--json")
+        with sync.Memory.open(f"sqlite:///{tmp_path}/casenotes.db", model="", embedder="static") as memory:
+            memory.append(Scope("default", "ann", "one"), FAN)
+        result = piped(tmp_path, f"{ASKED}\n/why\nNot \udcff UTF-8\n/quit\nnever", *me, code=1)
+        turn, refused, broken = map(json.loads, result.stdout.splitlines())
+        assert turn["answer"] == f"You said today, in thread one: “{FAN}”"
+        assert (turn["outcome"], turn["saved"], turn["learning"]) == ("success", True, "skipped")
+        assert turn["receipts"] == []
+        assert turn["shown"][0]["content"] == FAN
+        assert turn["context"]["tokens"] == turn["context"]["blocks"]["memory"] > 50
+        assert "'/why' is a command for people" in refused["error"]["message"]
+        assert broken["question"] == "Not \ufffd UTF-8"
+
+    def test_what_is_missing_is_named(self, tmp_path: Path) -> None:
+        told = piped(tmp_path, "", code=2).stderr
+        assert "--model" in told
+        assert "CASENOTES_MODEL" in told
+        code = (
+            "import sys; sys.modules['pydantic_ai'] = None; sys.argv[1:] = ['chat', '--model', 'test']; "
+            "from casenotes.cli.app import main; main()"
+        )
+        result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+        assert result.returncode == 2
+        assert "pip install 'casenotes[models]'" in result.stderr
+        assert list(tmp_path.glob("*.db")) == []
+
+
+class ModelServer(ThreadingHTTPServer):
+    """A model on this machine that speaks OpenAI's chat completions: streamed to agents, whole to workers."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: Callable[[str], str], learned: Callable[[str], Any]) -> None:
+        super().__init__(("127.0.0.1", 0), Completions)
+        self.answer, self.learned = answer, learned
+        self.is_refusing = False
+        self.asked, self.go_on = threading.Event(), threading.Event()
+        self.name = f"openai:local@http://127.0.0.1:{self.server_port}/v1"
+
+
+class Completions(BaseHTTPRequestHandler):
+    server: ModelServer
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        prompt = json.dumps(request["messages"])
+        if self.server.is_refusing:
+            self.send_error(401, "no such key")
+        elif request.get("stream"):
+            self._stream(self.server.answer(prompt))
+        else:
+            message = {"role": "assistant", "content": json.dumps(self.server.learned(prompt))}
+            self._send({"index": 0, "finish_reason": "stop", "message": message})
+
+    def _stream(self, text: str) -> None:
+        """Word by word; one that says so is told only when it is allowed to go on."""
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        for word in re.findall(r"\S+\s*", text):
+            self._event({"index": 0, "delta": {"role": "assistant", "content": word}})
+            if word.startswith("slowly"):
+                self.server.asked.set()
+                self.server.go_on.wait(SECONDS)
+        self._event({"index": 0, "delta": {}, "finish_reason": "stop"})
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def _event(self, choice: dict[str, Any]) -> None:
+        self.wfile.write(f"data: {json.dumps(completion([choice], 'chat.completion.chunk'))}\n\n".encode())
+        self.wfile.flush()
+
+    def _send(self, choice: dict[str, Any]) -> None:
+        body = json.dumps(completion([choice], "chat.completion")).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # whoever asked may not wait for the answer
+            super().handle()
+
+
+def completion(choices: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    return {"id": "1", "object": kind, "created": 1, "model": "local", "choices": choices}
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    def answer(prompt: str) -> str:
+        return "One two slowly three four." if "Count" in prompt.rpartition("user")[2] else "Good to know."
+
+    def learned(prompt: str) -> Any:
+        said = FAN in prompt.partition("<transcript>")[2]
+        return {"entries": [{"content": FAN, "source": "user_assertion", "evidence": FAN}] if said else []}
+
+    server = ModelServer(answer, learned)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield server
+    server.go_on.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_model_answers_learns_is_stopped_and_fails(tmp_path: Path, model: ModelServer) -> None:
+    with chat(tmp_path, "--model", model.name, "--resource", "ann", "--thread", "one") as ann:
+        ann.until("you: ")
+        told = ann.ask(FAN)
+        assert "Good to know." in told
+        assert f"stored 1. {FAN}" in told
+        why = ann.ask("/why")
+        assert "user_assertion, evidence checked" in why
+        assert f"»{FAN}«" in why
+        assert f"active 1. {FAN}" in ann.ask("/memory")
+
+        ann.type("Count to four")
+        ann.until("One two slowly")
+        assert model.asked.wait(SECONDS)
+        ann.press("Ctrl-C")
+        ann.until("saved as aborted; nothing is learned from it", "you: ")
+        model.go_on.set()
+        assert f"rejected (evidence_in_context): {FAN}" in ann.ask("Thank you")
+
+        model.is_refusing = True
+        told = ann.ask("Hello?")
+        assert "error: ModelAuthenticationError" in told
+        assert "saved as failure; nothing is learned from it" in told
+        ann.press("Ctrl-D")
+        assert ann.close() == 0
+    with sync.Memory.open(f"sqlite:///{tmp_path}/casenotes.db", model="", embedder="static") as memory:
+        log = [(message.role, message.text) for message in memory.history(Scope("default", "ann", "one"))]
+        assert log[2][1] == "Count to four"
+        assert log[3][1].startswith("One two slowly")
+        assert log[4:] == [("user", "Thank you"), ("assistant", "Good to know."), ("user", "Hello?")]

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import unicodedata
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -21,19 +22,33 @@ from conversation import LATER, MIRA, SAID, SKEW, entry, opened, proposes, said_
 
 from casenotes import Message, Scope
 from casenotes.cli.learning import print_receipts, receipt_values
+from casenotes.cli.notebook import print_plan
 from casenotes.cli.output import print_json
+from casenotes.cli.profile import print_profile
 from casenotes.cli.search import print_hits
+from casenotes.config import EpisodesSettings, ProfileSettings, SemanticRecallSettings
+from casenotes.layers import episodes, plan_document, profile_document
+from casenotes.layers.plan_document import plan_of
+from casenotes.layers.profile_document import Item, Patch, Source, apply, profile_of
+from casenotes.layers.profile_shape import shape_of
+from casenotes.layers.profile_update import update_prompt
+from casenotes.layers.profile_values import PatchRefused
+from casenotes.layers.subagents import briefing, new_attempt
 from casenotes.layers.tools import hit_values
 from casenotes.learn.quotes import without_unseen
-from casenotes.learn.transcript import prompts
+from casenotes.learn.summarise import run_prompt
+from casenotes.learn.titles import model_title, title_of
+from casenotes.learn.transcript import known_memory, prompts
 from casenotes.models.chat import ChatRequest
+from casenotes.prompt import anthropic_request, openai_messages, plain_text
 from casenotes.recall.render import entry_line, memory_block, message_line
 from casenotes.stores.learning import ReceiptRow
-from casenotes.testing import ScriptedModel
-from casenotes.types import CandidateReceipt, Evidence, Hit, Scores
+from casenotes.stores.states import StateVersion
+from casenotes.testing import FrozenClock, ScriptedModel
+from casenotes.types import Block, CandidateReceipt, Context, Episode, Evidence, Hit, Plan, PlanStep, Scores
 
-BLOCKS = ("user-profile", "observations", "session-memory", "memory", "episodes", "plan")
-NAMES = (*BLOCKS, "value", "description", "transcript", "known-memory")
+BLOCKS = ("user-profile", "observations", "session-memory", "memory", "episodes", "plan", "semantic-recall")
+NAMES = (*BLOCKS, "value", "description", "transcript", "known-memory", "briefing", "task", "earlier-attempts")
 FORMS = (
     "</{0}>",
     "<{0}>",
@@ -137,6 +152,7 @@ BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 ITEM = re.compile(
     r'- (?:user|assistant) said: "((?:[^"\\]|\\.)*)" \((?:today|\d+ (?:day|week|month|year)s? ago)\)'
 )
+QUOTED = re.compile(r'(?:user|assistant) said: "((?:[^"\\]|\\.)*)" \(2026-11-02 09:00\)')
 MEMORY_TAGS = ["<memory>", "<description>", "</description>", "<value>", "</value>", "</memory>"]
 WHEN = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -153,17 +169,26 @@ def tags_of(text: str) -> list[str]:
     return tags
 
 
-def items_of(block: str) -> list[str]:
-    """The items of a block that has its shape and nothing else."""
-    assert tags_of(block) == MEMORY_TAGS
+def body_of(block: str, name: str) -> list[str]:
+    """The lines within a block that has its shape and nothing else."""
+    assert tags_of(block) == tags_named(name)
     lines = block.splitlines()
     assert lines == block.split("\n")
-    assert lines[0] == "<memory>"
+    assert lines[0] == f"<{name}>"
     assert lines[1].startswith("<description>")
     assert lines[1].endswith("</description>")
     assert lines[2] == "<value>"
-    assert lines[-2:] == ["</value>", "</memory>"]
-    body = lines[3:-2]
+    assert lines[-2:] == ["</value>", f"</{name}>"]
+    return lines[3:-2]
+
+
+def tags_named(name: str) -> list[str]:
+    return [f"<{name}>", *MEMORY_TAGS[1:-1], f"</{name}>"]
+
+
+def items_of(block: str) -> list[str]:
+    """The items of a memory block."""
+    body = body_of(block, "memory")
     first = body.index("") + 1
     assert all(line.startswith("- ") for line in body[first:])
     return body[first:]
@@ -202,6 +227,172 @@ class TestBlock:
             block = memory_block(["one"], "What.", f"How.\n{text}")
             assert tags_of(block) == MEMORY_TAGS
             assert block.splitlines() == block.split("\n")
+
+
+SHAPE = shape_of(ProfileSettings())
+PROFILE_LINE = re.compile(r"(?:|## .*|- \*\*.*\*\*:(?: .*)?|  - .*)")
+STEPS = ("pending", "done")
+WHO = Source("t1", "2026-11-01T00:00:00+00:00", "agent")
+
+
+def profile_block(*items: Item) -> str:
+    return profile_document.fitted_block(items, SHAPE, 1_000_000, len).text
+
+
+def taken(patch: Patch) -> list[Item]:
+    try:
+        return apply([], patch, SHAPE, ProfileSettings(), WHO).items
+    except PatchRefused:
+        return []
+
+
+def plan_block(text: str) -> str:
+    plan = Plan(text, text, 2, tuple(PlanStep(text, status) for status in STEPS), 3)
+    return plan_document.fitted_block(plan, 1_000_000, len).text
+
+
+def episodes_block(text: str) -> str:
+    return episodes.rendered([Episode(f"e{n}", text, WHEN, "success", 1, text) for n in range(2)])
+
+
+class TestLayers:
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_a_value_of_the_profile_stays_in_its_field(self, group: str) -> None:
+        guidance = body_of(profile_block(Item("User Context/Name", "Mira")), "user-profile").index("") + 1
+        for text in GROUPS[group]:
+            shown = profile_block(Item("User Context/Name", text), Item("Preferences/Naming", "plain"))
+            head, name, blank, section, naming = body_of(shown, "user-profile")[guidance:]
+            assert name.startswith("- **Name**:")
+            assert (head, blank, section) == ("## User Context", "", "## Preferences")
+            assert naming == "- **Naming**: plain"
+            listed = profile_block(Item("Preferences/Naming", text), Item("Preferences/Naming", "plain"))
+            head, name, first, second = body_of(listed, "user-profile")[guidance:]
+            assert (head, name, second) == ("## Preferences", "- **Naming**:", "  - plain")
+            assert first.startswith("  -")
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_names_of_fields_and_sections_stay_names(self, group: str) -> None:
+        """Also those that no tool would have let in."""
+        for text in GROUPS[group]:
+            fields = (f"User Context/{text}", text, f"{text}/x")
+            items = [Item(*pair) for pair in zip(fields, ("one", "two", "three"), strict=True)]
+            lines = body_of(profile_block(*items), "user-profile")
+            assert all(map(PROFILE_LINE.fullmatch, lines[lines.index("") + 1 :]))
+            assert sum(line.endswith((": one", ": two", ": three")) for line in lines) == 3
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_what_the_tool_takes_stays_one_line(self, group: str) -> None:
+        for text in GROUPS[group]:
+            for patch in (Patch("User Context/Name", "set", text), Patch(f"Preferences/{text}", "set", "one")):
+                for item in taken(patch):
+                    assert [item.field, item.value] == [" ".join(p.split()) for p in (item.field, item.value)]
+                    lines = body_of(profile_block(item), "user-profile")
+                    assert sum(line.startswith("- ") for line in lines) == 1
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_the_updater_is_asked_about_one_profile_and_what_was_said(self, group: str) -> None:
+        for text in GROUPS[group]:
+            value = {"items": [{"field": "User Context/Name", "value": text}]}
+            request = update_prompt(value, [text, "two"], SHAPE)
+            assert tags_of(request) == ["<user-profile>", "</user-profile>", "<messages>", "</messages>"]
+            said = request.split("<messages>\n")[1].split("\n</messages>")[0]
+            assert [row["text"] for row in json.loads(said)] == [text, "two"]
+            profile = request.split("<user-profile>\n")[1].split("\n</user-profile>")[0]
+            assert len(profile.splitlines()) == 2
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_a_plan_keeps_its_lines(self, group: str) -> None:
+        for text in GROUPS[group]:
+            body = body_of(plan_block(text), "plan")
+            lines = body[body.index("") + 1 :]
+            starts = ("Goal: ", "Phase: ", "Iteration: 2", "Version: 3", "", "1. [pending]", "2. [done]")
+            assert len(lines) == len(starts)
+            assert all(line.startswith(start.rstrip()) for line, start in zip(lines, starts, strict=True))
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_a_summary_stays_one_run(self, group: str) -> None:
+        for text in GROUPS[group]:
+            lines = body_of(episodes_block(text), "episodes")
+            assert len(lines) == 2
+            assert all(line.startswith("[2026-11-01T00:00:00+00:00]") for line in lines)
+            said = [Message("user", text), Message("assistant", text)]
+            request = run_prompt(said, "success", 100_000, len)
+            assert tags_of(request) == ["<run>", "</run>"]
+            rows = json.loads(request.split("<run>\n")[1].split("\n</run>")[0])
+            assert [(row["role"], row["text"]) for row in rows] == [("user", text), ("assistant", text)]
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_a_briefing_keeps_its_parts(self, group: str) -> None:
+        for text in GROUPS[group]:
+            attempt = replace(new_attempt(f"task {text}", text, text, "failure", FrozenClock(WHEN)), number=1)
+            said = [Message("user", text), Message("tool", text), Message("assistant", f"I see {text}")]
+            for context in (text, f"We met.\n{text}", said):
+                told = briefing(f"task {text}", context, [attempt], len)
+                check_briefing(told.text)
+                assert told.attempts == (attempt,)
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_a_title_is_one_short_line(self, group: str) -> None:
+        for text in GROUPS[group]:
+            for title in (title_of(text), model_title(text), model_title(f'"{text}."')):
+                assert title is None or (len(title.splitlines()) == 1 and len(title) <= 61)
+            named = model_title(f"About {text}")
+            assert tags_of(named) == []
+            assert is_calm(named)
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_renderers_for_apis_keep_blocks_apart_from_messages(self, group: str) -> None:
+        for text in GROUPS[group]:
+            profile = Block("user-profile", profile_block(Item("User Context/Name", text)), 1, stable=True)
+            plan, runs = Block("plan", plan_block(text), 1), Block("episodes", episodes_block(text), 1)
+            memory = Block("memory", memory_block([message_line("user", text, "today", 99)], "W.", "H."), 1)
+            messages = (Message("user", "hello"), Message("assistant", "yes"), Message("user", "well"))
+            context = Context((profile, plan, runs, memory), messages)
+            tags = [tag for block in context.blocks for tag in tags_named(block.name)]
+            check_rendered(context, tags)
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_the_terminal_shows_plans_and_profiles_calmly(
+        self, group: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for text in GROUPS[group]:
+            print_plan(plan_of({"goal": text, "phase": text, "steps": [{"text": text}]}, 1))
+            items = [{"field": "User Context/Name", "value": text}, {"field": text, "value": text}]
+            print_profile(profile_of(StateVersion({"items": items}, 1, text, WHEN), SHAPE), text)
+            assert is_calm(capsys.readouterr().out)
+
+
+def check_briefing(text: str) -> None:
+    """Three parts at most, one attempt a line, and lines of the conversation as they were given."""
+    parts = ["task", "conversation", "earlier-attempts"]
+    tags = tags_of(text)
+    expected = ["<briefing>", *(f"<{end}{part}>" for part in parts for end in ("", "/")), "</briefing>"]
+    without_words = [tag for tag in expected if "conversation" not in tag]
+    assert tags in (expected, without_words), "nobody said anything that can be seen"
+    assert text.splitlines() == text.split("\n")
+    lines = text.split("<earlier-attempts>\n")[1].split("\n</earlier-attempts>")[0].splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("1. failure")
+
+
+def check_rendered(context: Context, tags: list[str]) -> None:
+    """Head, three messages and tail, in every form."""
+    stable, volatile = context.stable_text, context.volatile_text
+    text = plain_text(context, "Be kind.")
+    assert tags_of(text) == tags
+    assert text == f"Be kind.\n\n{stable}\n\nuser: hello\n\nassistant: yes\n\nuser: well\n\n{volatile}"
+    spoken = [line for line in text.splitlines() if re.match(r"(?:user|assistant|system|tool)\b", line)]
+    assert spoken == ["user: hello", "assistant: yes", "user: well"]
+    assert [(m["role"], m["content"]) for m in openai_messages(context, "Be kind.")] == [
+        ("system", f"Be kind.\n\n{stable}"),
+        ("user", "hello"),
+        ("assistant", "yes"),
+        ("user", f"well\n\n{volatile}"),
+    ]
+    request = anthropic_request(context, "Be kind.")
+    assert [block["text"] for block in request["system"]] == ["Be kind.", stable]
+    told = [(m["role"], [block["text"] for block in m["content"]]) for m in request["messages"]]
+    assert told == [("user", ["hello"]), ("assistant", ["yes"]), ("user", ["well", volatile])]
 
 
 class TestThroughMemory:
@@ -243,6 +434,44 @@ class TestThroughMemory:
         assert all(item.endswith(" (today)") for item in items)
         assert len(items) <= sum(candidate.status == "stored" for candidate in candidates)
 
+    async def test_semantic_recall_stays_quotes(self, sqlite_url: str) -> None:
+        alike = SemanticRecallSettings(True, top_k=2_000, scope="resource", max_block_tokens=1_000_000)
+        config = replace(self.CONFIG, semantic_recall=alike)
+        async with opened(sqlite_url, config=config) as memory:
+            await memory.append(MIRA, [Message("user", text) for text in STORABLE])
+            under_way = await memory.begin(LATER, "What did the gateway log at noon?")
+        (text,) = [block.text for block in under_way.context.blocks if block.name == "semantic-recall"]
+        lines = [line for line in body_of(text, "semantic-recall") if line]
+        assert len(lines) > 250
+        assert all(map(QUOTED.fullmatch, lines))
+
+    async def test_layers_keep_hostile_words_in_their_blocks(self, sqlite_url: str) -> None:
+        """What tools, hosts and models give them, some of it at a time."""
+        longest = EpisodesSettings(max_summary_characters=100_000, max_block_tokens=1_000_000, max_kept=1_000)
+        config = replace(self.CONFIG, episodes=longest, profile=ProfileSettings(max_characters=100_000))
+        model = ScriptedModel(lambda request: {"text": " ".join(texts)} if request.task == "summarise" else {})
+        async with opened(sqlite_url, model, config=config) as memory:
+            for first in range(0, len(STORABLE), 40):
+                texts = STORABLE[first : first + 40]
+                scope = replace(MIRA, thread_id=f"t{first}")
+                under_way = await memory.begin(scope, "Hello.")
+                tools = {tool.name: tool.call for tool in under_way.tools}
+                steps = [{"text": text, "status": "pending"} for text in texts]
+                assert "error" not in await tools["plan"](goal=texts[0], phase=texts[1], steps=steps)
+                for text in texts[:8]:
+                    await tools["update_profile"](field="Current Goals/Task", action="append", value=text)
+                context = await memory.step(under_way, "I see.")
+                (shown,) = [block.text for block in context.blocks if block.name == "plan"]
+                lines = body_of(shown, "plan")
+                assert len(lines[lines.index("") + 1 :]) == 5 + len(texts)
+                await memory.complete(under_way, "Done.")
+                await memory.finish(scope)
+            blocks = {block.name: block.text for block in (await memory.begin(LATER, "Hello.")).context.blocks}
+        assert len(body_of(blocks["episodes"], "episodes")) == len(range(0, len(STORABLE), 40))
+        lines = body_of(blocks["user-profile"], "user-profile")
+        assert all(map(PROFILE_LINE.fullmatch, lines[lines.index("") + 1 :]))
+        assert sum(line.startswith("  - ") for line in lines) > 20
+
     async def test_r44_01_the_extractor_is_asked_about_one_transcript(self, sqlite_url: str) -> None:
         model = proposes(entry(SKEW, SAID))
         async with opened(sqlite_url, model, config=self.CONFIG) as memory:
@@ -273,9 +502,11 @@ class TestExtractionPrompt:
         for text in GROUPS[group]:
             said = [Message("user", f"Look: {text}."), Message("assistant", f"I see {text}.")]
             before = [Message("user", f"Before: {text}.")]
-            (request,) = prompts(said, before, [text, "one"], 100_000, len)
+            (request,) = prompts(said, before, known_memory([text, "one"], [text]), 100_000, len)
             assert tags_of(request) == [
                 "<known-memory>",
+                "<user-profile>",
+                "</user-profile>",
                 "<memory>",
                 "</memory>",
                 "</known-memory>",

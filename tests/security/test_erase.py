@@ -10,14 +10,17 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from conversation import JONAS, MIRA, entry, opened, proposes, turn
+from conversation import JONAS, LATER, MIRA, entry, opened, proposes, settings, turn
 
 from casenotes import Memory, Message, Scope, ToolCall, ToolResult
-from casenotes.curate.residue import pieces_of, scan
+from casenotes.config import ProfileSettings
+from casenotes.curate.residue import pieces_of, scan, telling_place
 from casenotes.errors import InvalidScope
 from casenotes.testing import ScriptedModel
+from casenotes.types import ChildScope
 
-CANARIES = 200
+CANARIES = 220
+CONFIG = replace(settings(), profile=ProfileSettings(learn=True), titles="model")
 CANARY = re.compile(rb"canary-[0-9a-f]{24}")
 
 
@@ -41,9 +44,11 @@ class Aviary:
         return f"The cupboard {self.new()} was opened with tool {self.new()} on Monday."
 
     async def fill(self, memory: Memory) -> None:
-        """Messages, parts, metadata, titles, entries, receipts, errors, revisions and vectors."""
+        """Messages, parts, metadata, titles, entries, receipts, errors, revisions, vectors and layers."""
         for number in range(8):
             await self._turn(memory, replace(self.scope, thread_id=self.new()), number)
+        await self.fill_layers(memory, replace(self.scope, thread_id=self.new()))
+        await self.fill_layers(memory, replace(self.scope, thread_id=self.new()))
         await memory.update_thread(
             replace(self.scope, thread_id=(await memory.threads(self.scope))[0].thread_id),
             title=self.new(),
@@ -56,6 +61,37 @@ class Aviary:
             await memory.append(self.scope, self.text())
         await memory.flush()
 
+    async def fill_layers(self, memory: Memory, scope: Scope) -> None:
+        """Profile and plan by tool and by host, several versions of each; attempts, sub-agents, a summary."""
+        begun = await memory.begin(scope, self.text())
+        tools = {tool.name: tool for tool in begun.tools}
+        for _ in range(2):
+            await tools["update_profile"].call(field="User Context/Role", action="set", value=self.new())
+            await memory.update_profile(scope, f"Current Goals/{self.new()}", "append", self.new())
+            steps = [{"text": self.text(), "status": "done"}, {"text": self.new(), "status": "pending"}]
+            plan = await tools["plan"].call()
+            await tools["plan"].call(goal=self.text(), phase=self.new(), steps=steps, version=plan["version"])
+        plan = await memory.plan(scope)
+        await memory.update_plan(scope, updates=[{"step": 1, "text": self.text()}], version=plan.version)
+        await memory.complete(begun, self.text(), sync=True)
+        await memory.undo_profile(scope)
+        await memory.record_attempt(scope, self.text(), self.text(), self.new(), "failure")
+        for shares in (False, True):
+            await self._child(memory, scope.child(self.new(), shares_memory=shares))
+        await memory.finish(scope)
+
+    async def _child(self, memory: Memory, child: ChildScope) -> None:
+        """A sub-agent that fails, and has another one of its own."""
+        told = await memory.briefing(child.parent, self.text(), self.text())
+        begun = await memory.begin(child, told.text)
+        for tool in begun.tools:
+            if tool.name == "update_profile":
+                await tool.call(field=f"Current Goals/{self.new()}", action="set", value=self.new())
+        await memory.complete(begun, self.text(), "failure", error=self.text())
+        inner = await memory.begin(child.scope.child("inner"), self.text())
+        await memory.complete(inner, self.text())
+        await memory.finish(child)
+
     async def _turn(self, memory: Memory, scope: Scope, number: int) -> None:
         said = Message("user", self.text(), id=self.new(), metadata={"from": self.new()})
         begun = await memory.begin(scope, said)
@@ -65,6 +101,10 @@ class Aviary:
         await memory.complete(begun, self.text(), sync=True, outcome="success" if number else "failure")
 
 
+def names_in(text: str) -> list[str]:
+    return [name.decode() for name in CANARY.findall(text.encode())]
+
+
 def learner() -> ScriptedModel:
     """Stores what the user says, and proposes something that is refused; once it fails with the words in it."""
     state = {"calls": 0}
@@ -72,6 +112,10 @@ def learner() -> ScriptedModel:
     def answer(request: object) -> object:
         state["calls"] += 1
         prompt = request.prompt  # type: ignore[attr-defined]
+        if request.task == "profile":  # type: ignore[attr-defined]
+            return {"patch": [{"field": "User Context/Name", "action": "set", "value": names_in(prompt)[-1]}]}
+        if request.task in ("summarise", "title"):  # type: ignore[attr-defined]
+            return {"text": f"About {' and '.join(names_in(prompt)[:2])}"}
         if request.task != "extract":  # type: ignore[attr-defined]
             return {}
         said = prompt.rpartition('{"role": "user", "text": "')[2].partition('"')[0]
@@ -112,7 +156,7 @@ def aviary() -> Aviary:
 class TestNothingIsLeft:
     async def test_no_byte_of_a_resource(self, store_url: str, aviary: Aviary) -> None:
         other = Aviary()
-        async with opened(store_url, learner()) as memory:
+        async with opened(store_url, learner(), config=CONFIG) as memory:
             await aviary.fill(memory)
             await turn(memory, other.scope, other.text())
             before = left_in(store_url, aviary.names)
@@ -120,6 +164,8 @@ class TestNothingIsLeft:
             erased = await memory.erase(Scope("support", aviary.resource))
             assert erased.rows["messages"] > 30
             assert erased.rows["entries"] > 5
+            assert erased.rows["layer_states"] > 15
+            assert erased.rows["episodes"] == 4
             assert (erased.not_done, erased.residue.left, erased.is_proven) == ("", (), True)
             assert erased.residue.pieces >= CANARIES
             assert erased.residue.bytes_read > 10_000
@@ -131,15 +177,44 @@ class TestNothingIsLeft:
 
     async def test_no_byte_of_a_thread(self, store_url: str, aviary: Aviary) -> None:
         kept = f"The cellar {canary()} was painted."
-        async with opened(store_url, learner()) as memory:
-            await turn(memory, replace(aviary.scope, thread_id="kept"), kept)
+        async with opened(store_url, learner(), config=CONFIG) as memory:
+            other = replace(aviary.scope, thread_id="kept")
+            await turn(memory, other, kept)
+            await memory.update_profile(other, "User Context/Organisation", "set", "Halvorsen")
+            await memory.update_plan(other, goal="Paint the attic.")
+            await memory.finish(other)
             await turn(memory, aviary.scope, aviary.text(), aviary.text())
+            await aviary.fill_layers(memory, aviary.scope)
+            assert len(left_in(store_url, aviary.names[1:])) >= len(aviary.names) - 3
             erased = await memory.erase(aviary.scope)
             assert erased.is_proven
             assert left_in(store_url, aviary.names[1:]) == {}, "all but the resource's own id"
+            assert (await memory.profile(other)).fields["User Context/Organisation"] == ("Halvorsen",)
+            assert (await memory.plan(other)).goal == "Paint the attic."
+            assert [run.thread_id for run in await memory.episodes(other)] == ["kept"]
+            assert [thread.thread_id for thread in await memory.threads(other)] == ["kept"]
             hits = await memory.recall(aviary.scope, "the cellar was painted")
             assert {hit.content for hit in hits} == {kept}
             assert (await memory.audit()).failed == ()
+
+    async def test_no_event_of_another_thread_tells_what_the_profile_held(self, store_url: str) -> None:
+        name = canary()
+        patches = [
+            {"field": "User Context/Role", "action": "remove", "value": ""},
+            {"field": "User Context/Role", "action": "remove", "value": "baker"},
+        ]
+        model = ScriptedModel(lambda request: {"patch": patches} if request.task == "profile" else {})
+        async with opened(store_url, model, config=CONFIG) as memory:
+            await memory.append(MIRA, "Hello.")
+            await memory.update_profile(MIRA, "User Context/Role", "set", f"keeper of {name}")
+            await turn(memory, LATER, "Good morning.")
+            history = await memory.event_history(LATER)
+            assert [event.data["reason"] for event in history if event.name == "profile.refused"] == [
+                "unsupported",
+                "refused",
+            ]
+            assert (await memory.erase(MIRA)).is_proven
+            assert left_in(store_url, [name]) == {}
 
     async def test_a_user_who_comes_back_is_found_again_in_every_open_memory(self, store_url: str) -> None:
         async with opened(store_url) as one, opened(store_url) as two:
@@ -201,11 +276,18 @@ class TestScan:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("casenotes.curate.residue.CHUNK", 64)
-        needle = bytes(range(1, 33))
+        needles = {bytes(range(1, 33)), bytes(20) + bytes(range(1, 13)), b"a" + bytes(20) + bytes(range(1, 12))}
         for place in range(0, 130, 7):
-            file = tmp_path / f"{place}.bin"
-            file.write_bytes(b"x" * place + needle + b"y" * 50)
-            assert scan([file], {needle}) == (place + 82, {needle})
+            for needle in needles:
+                file = tmp_path / f"{place}.bin"
+                file.write_bytes(b"x" * place + needle + b"y" * 50)
+                assert scan([file], needles) == (place + 82, {needle})
+
+    def test_what_is_looked_for_first_does_not_stand_everywhere(self) -> None:
+        assert telling_place(b"The cupboard was opened on Monday") == 0
+        for piece in (bytes(20) + bytes(range(1, 13)), b"        - not so, said the old man"):
+            place = telling_place(piece)
+            assert len(set(piece[place : place + 8])) >= 7
 
     def test_short_and_empty_texts_and_missing_files(self, tmp_path: Path) -> None:
         assert pieces_of([b"", b"short", b"\x00" * 99]) == set()

@@ -24,9 +24,11 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/import.py
 	$(BIN)/python bench/mixed.py
 	$(BIN)/python bench/turn.py
+	$(BIN)/python bench/context.py
 
-# Two hundred thousand random operations over fifty scopes; what one sees of another fails it.
+# Two hundred thousand random operations over fifty scopes; what one sees of another fails it. And many more kills.
 campaign: $(VENV)/.test
+	CASENOTES_KILLS=60 $(BIN)/python -m pytest tests/faults/test_kill_learning.py tests/faults/test_kill_reembed.py
 	CASENOTES_CAMPAIGN_OPERATIONS=200000 $(BIN)/python -m pytest tests/security/test_isolation.py -k "sqlite and crosses" -s
 
 # Changes the deciding functions in small ways, one at a time, and lists the changes that no test noticed.

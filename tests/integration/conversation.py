@@ -49,9 +49,9 @@ def quoting(**answers: dict[str, Any]) -> ScriptedModel:
 
 
 def transcript(prompt: str) -> list[dict[str, Any]]:
-    found = re.search(r"<transcript>\n(.*)\n</transcript>", prompt, re.DOTALL)
+    found = re.search(r"<(transcript|run)>\n(.*)\n</\1>", prompt, re.DOTALL)
     assert found
-    return json.loads(found[1])
+    return json.loads(found[2])
 
 
 def said_in(prompt: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import product, repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from conversation import transcript
 
@@ -53,6 +53,12 @@ class Place:
     def thread(self, name: str) -> Scope:
         return Scope(self.owner.agent_id, self.owner.resource_id, name)
 
+    @property
+    def states(self) -> list[tuple[str, Scope]]:
+        """What layers may keep for it."""
+        threads = map(self.thread, THREADS)
+        return [("user-profile", self.owner), *product(("plan", "attempts"), threads)]
+
     def heard(self, thread: str, messages: Sequence[Message]) -> None:
         known = {message_id for rows in self.log.values() for message_id, _ in rows}
         self.log[thread] += [(str(m.id), m.text) for m in messages if m.id not in known]
@@ -74,8 +80,11 @@ class Place:
 class Campaign:
     """Random operations on a memory, each on one scope with the ids of another at hand."""
 
-    def __init__(self, memory: Memory, clock: FrozenClock, model: Answers, seed: int) -> None:
+    def __init__(
+        self, memory: Memory, clock: FrozenClock, model: Answers, seed: int, operations: Operations
+    ) -> None:
         self.memory = memory
+        self.operations = operations
         self.store: Store = memory._store
         self.clock = clock
         self.model = model
@@ -97,7 +106,8 @@ class Campaign:
 
     async def _work(self, worker: int, operations: int) -> None:
         chance = random.Random(f"{self.seed}/{worker}")
-        names, weights = zip(*WEIGHTS.items(), strict=True)
+        names = list(self.operations)
+        weights = [operation.weight for operation in self.operations.values()]
         for _ in range(operations):
             mine, other = self._two(chance)
             (name,) = chance.choices(names, weights)
@@ -115,10 +125,10 @@ class Campaign:
     async def _perform(self, name: str, dice: Dice) -> None:
         mine, other = dice.mine, dice.other
         await self.memory.flush(other.owner)
-        before = await self.store.freshness(other.owner)
+        before = await self._state(other, name)
         self.counts[name] += 1
         try:
-            result = await OPERATIONS[name](dice)
+            result = await self.operations[name].perform(dice)
         except CasenotesError as error:
             self.refusals[f"{name}: {type(error).__name__}"] += 1
             result = str(error)
@@ -126,8 +136,14 @@ class Campaign:
             self.faults.append(f"{name} in {mine.owner}: {type(error).__name__}: {error}")
             return
         self.look(name, mine, result)
-        if await self.store.freshness(other.owner) != before:
+        if await self._state(other, name) != before:
             self.faults.append(f"{name} in {mine.owner} changed {other.owner}")
+
+    async def _state(self, place: Place, name: str) -> object:
+        """What tells whether a scope was changed: its messages and entries, and what layers keep for it."""
+        states = place.states if self.operations[name].is_of_layers else []
+        kept = [(await self.store.states.read(scope, layer)).version for layer, scope in states]
+        return await self.store.freshness(place.owner), kept
 
     def look(self, name: str, mine: Place, result: object) -> None:
         """Note every mark in a result that its scope may not see, or no longer."""
@@ -160,6 +176,10 @@ class Campaign:
         found = await self.store.revisions.entries(place.owner, statuses, 1_000_000)
         self.look("sweep", place, found)
         self.look("sweep", place, await self.memory.ledger(place.owner, limit=1_000_000))
+        kept = [await self.store.states.history(scope, layer, 100) for layer, scope in place.states]
+        told = [await self.memory.event_history(place.thread(thread), 1_000) for thread in THREADS]
+        runs = await self.store.episodes.newest(place.owner, 1_000)
+        self.look("sweep", place, [kept, told, runs, await self.memory.threads(place.owner)])
         self.expect(not (await self.memory.audit(place.owner)).failed, "entries fail the audit", place)
 
 
@@ -483,6 +503,15 @@ async def erase_resource(dice: Dice) -> object:
     return done
 
 
+class Operation(NamedTuple):
+    """What may happen to a scope, and how often."""
+
+    weight: int
+    perform: Callable[[Dice], Awaitable[object]]
+    is_of_layers: bool = False
+
+
+Operations = Mapping[str, Operation]
 WEIGHTS: Mapping[str, int] = {
     "append": 24,
     "append_again": 4,
@@ -511,7 +540,7 @@ WEIGHTS: Mapping[str, int] = {
     "erase_thread": 2,
     "erase_resource": 1,
 }
-OPERATIONS: Mapping[str, Callable[[Dice], Awaitable[object]]] = {name: globals()[name] for name in WEIGHTS}
+OPERATIONS: Operations = {name: Operation(weight, globals()[name]) for name, weight in WEIGHTS.items()}
 
 
 class Answers:
@@ -524,7 +553,17 @@ class Answers:
         self._chance = random.Random(seed)
 
     def __call__(self, request: ChatRequest) -> Mapping[str, Any]:
+        if request.task in ("summarise", "title"):
+            return {"text": " and ".join(row["text"] for row in transcript(request.prompt)[-5:])}
+        if request.task == "profile":
+            return self._noted(request.prompt)
         return self._extracted(request.prompt) if request.task == "extract" else self._reflected(request.prompt)
+
+    def _noted(self, prompt: str) -> Mapping[str, Any]:
+        said = [
+            json.loads(line.rstrip(","))["text"] for line in prompt.splitlines() if line.startswith('{"text"')
+        ]
+        return {"patch": [{"field": "User Context/Name", "action": "set", "value": text} for text in said]}
 
     def _extracted(self, prompt: str) -> Mapping[str, Any]:
         said = [row for row in transcript(prompt) if not row.get("context")]

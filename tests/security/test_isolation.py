@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from conversation import LATER, MIRA, NOW, entry, opened, said_in, settings, statuses, turn
 from isolation import OPERATIONS, Answers, Campaign
+from isolation_layers import LAYER_OPERATIONS
 
-from casenotes.config import JobSettings
+from casenotes.config import JobSettings, ProfileSettings
 from casenotes.models.chat import ChatRequest
 from casenotes.testing import FrozenClock, HashEmbedder, ScriptedModel
 
@@ -24,15 +25,21 @@ GIVEN = os.environ.get("CASENOTES_CAMPAIGN_OPERATIONS", "")
 SEED = int(os.environ.get("CASENOTES_CAMPAIGN_SEED", "20261102"))
 OPERATIONS_BY_STORE = {"sqlite": int(GIVEN or 3000), "postgres": int(GIVEN or 600)}
 MOST_SHOWN = 20
+ALL_OPERATIONS = {**OPERATIONS, **LAYER_OPERATIONS}
 
 
 async def campaign(url: str, operations: int) -> Campaign:
     clock = FrozenClock(NOW)
     answers = Answers(SEED)
-    config = replace(settings(), jobs=JobSettings(max_calls_a_day=10**9, max_tokens_a_day=10**12))
+    config = replace(
+        settings(),
+        jobs=JobSettings(max_calls_a_day=10**9, max_tokens_a_day=10**12),
+        profile=ProfileSettings(learn=True),
+        titles="model",
+    )
     options = {"embedder": HashEmbedder(16), "clock": clock, "config": config}
     async with opened(url, ScriptedModel(answers), **options) as memory:
-        run = Campaign(memory, clock, answers, SEED)
+        run = Campaign(memory, clock, answers, SEED, ALL_OPERATIONS)
         started = time.perf_counter()
         await run.run(operations)
         report(run, time.perf_counter() - started)
@@ -56,7 +63,7 @@ async def test_no_operation_crosses_the_border_of_a_scope(request: pytest.Fixtur
     faults = "\n".join(run.faults[:MOST_SHOWN])
     assert faults == ""
     total = sum(run.counts.values())
-    assert set(run.counts) == set(OPERATIONS) or total < 2000  # rare ones may not come up in a few
+    assert set(run.counts) == set(ALL_OPERATIONS) or total < 2000  # rare ones may not come up in a few
     assert run.looked_at > total  # there was something to be seen
     assert run.aimed > total / 50
 

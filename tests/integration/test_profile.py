@@ -276,6 +276,15 @@ class TestVersions:
             assert (again.version, list(again.fields)) == (7, [NAME]), "nothing was overwritten"
             assert (await memory.undo_profile(scope)).fields == {}
 
+    async def test_r06_12_what_was_taken_back_stays_so(self, shared_url: str, scope: Scope) -> None:
+        async with opened(shared_url) as memory:
+            for role in ("baker", "wrong"):
+                await memory.update_profile(scope, NAME, "set", role)
+            await memory.undo_profile(scope)
+            await memory.update_profile(scope, NAME, "set", "Mira")
+            seen = [(await memory.undo_profile(scope)).fields.get(NAME) for _ in range(2)]
+            assert seen == [("baker",), None]
+
     async def test_r06_13_writers_at_the_same_time_lose_nothing(self, shared_url: str, scope: Scope) -> None:
         async with opened(shared_url) as one, opened(shared_url) as two:
             tools = [

@@ -60,11 +60,11 @@ class Keeper:
         return await self.profile(scope)
 
     async def undo_profile(self, scope: Scope) -> Profile:
-        """Go back by one version; doing so again goes back further."""
+        """Go back by one version, past gaps that erasing a thread has left; again goes on from there."""
         layer, state = self._profile_of(scope)
         history = await state.history()
         current = history[0] if history else StateVersion()
-        wanted = _number_before(current)
+        wanted = _origin(current) - 1
         before = next((version for version in history if version.version <= wanted), None)
         is_known = before is not None or wanted == 0 or len(history) < VERSIONS_KEPT
         if wanted < 0 or not is_known:
@@ -72,7 +72,7 @@ class Keeper:
                 f"there is no earlier version of the profile of {scope.resource_id!r} to go back to"
             )
         shown = before or StateVersion()
-        return _as_profile(layer, await state.write(shown.value, current.version, f"{UNDO}{shown.version}"))
+        return _as_profile(layer, await state.write(shown.value, current.version, f"{UNDO}{_origin(shown)}"))
 
     def _profile_of(self, scope: Scope) -> tuple[ProfileLayer, LayerState]:
         if self._profile is None:
@@ -127,13 +127,9 @@ class Keeper:
         return self._states.of(LOG, "thread", _with_thread(scope))
 
 
-def _number_before(current: StateVersion) -> int:
-    """The version to go back to, or the next one below it: erasing a thread leaves gaps.
-
-    What was gone back to before is followed further back.
-    """
-    shown = current.author.removeprefix(UNDO) if current.author.startswith(UNDO) else current.version
-    return int(shown) - 1
+def _origin(version: StateVersion) -> int:
+    """The version that a value was written with first: going back copies it, and what was undone stays so."""
+    return int(version.author.removeprefix(UNDO)) if version.author.startswith(UNDO) else version.version
 
 
 def _with_thread(scope: Scope) -> Scope:

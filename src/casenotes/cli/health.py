@@ -96,12 +96,14 @@ async def _bytes_per_message(
     memory: Memory, stats: StoreStats, scopes: Sequence[ScopeSize]
 ) -> dict[str, float]:
     """On disk over all; in memory of the largest scope that is quickly loaded, in whole and its vectors."""
-    measured = [size for size in scopes if size.messages <= MEASURED_MESSAGES]
+    on_disk = {"on_disk": stats.bytes / stats.messages} if stats.messages else {}
+    measured = [size for size in scopes if 0 < size.messages <= MEASURED_MESSAGES]
     if not measured:
-        return {"on_disk": stats.bytes / stats.messages} if stats.messages else {}
+        return on_disk
     index = await memory.index_size(max(measured, key=lambda size: size.messages).scope)
-    return {
-        "on_disk": stats.bytes / stats.messages,
+    if not index.messages:  # all of them are hidden
+        return on_disk
+    return on_disk | {
         "in_memory": index.bytes / index.messages,
         "vector_in_memory": index.vector_bytes / index.messages,
     }

@@ -311,7 +311,7 @@ class Store(Protocol):
         ...
 
     async def scopes(self) -> list[ScopeSize]:
-        """All scopes with their sizes."""
+        """All scopes that hold anything, with their sizes."""
         ...
 
     async def stats(self) -> StoreStats:

@@ -50,6 +50,12 @@ class StateContract:
         assert await store.states.history(USER, "notes", 10) == [second, first]
         assert await store.states.history(USER, "notes", 1) == [second]
 
+    async def test_who_has_only_a_state_is_listed(self, store: Store) -> None:
+        await store.append(BOB, [said("b")])
+        assert await store.states.write(USER, "notes", version(1, text="x"), keep=10, create=True)
+        sizes = {size.resource_id: (size.threads, size.messages) for size in await store.scopes()}
+        assert sizes == {USER.resource_id: (0, 0), BOB.resource_id: (1, 1)}
+
     async def test_whoever_has_not_seen_the_newest_version_writes_nothing(self, store: Store) -> None:
         await store.append(ANN, [said("a")])
         assert await store.states.write(USER, "notes", version(1, text="first"), keep=10)

@@ -194,10 +194,15 @@ SELECT message_id, thread_id, seq, role, text, parts FROM messages AS m
  ORDER BY thread_id, seq LIMIT :limit
 
 -- name: scopes
-SELECT agent_id, resource_id, count(DISTINCT thread_id), count(*),
+-- Those too of which only a profile or another state is kept.
+SELECT s.agent_id, s.resource_id, count(DISTINCT m.thread_id), count(m.message_id),
        (SELECT count(*) FROM entries AS e
-         WHERE e.agent_id = m.agent_id AND e.resource_id = m.resource_id AND e.status NOT IN ('forgotten', 'dropped'))
-  FROM messages AS m GROUP BY agent_id, resource_id ORDER BY agent_id, resource_id
+         WHERE e.agent_id = s.agent_id AND e.resource_id = s.resource_id AND e.status NOT IN ('forgotten', 'dropped'))
+  FROM scopes AS s LEFT JOIN messages AS m ON m.agent_id = s.agent_id AND m.resource_id = s.resource_id
+ GROUP BY s.agent_id, s.resource_id
+HAVING count(m.message_id) > 0
+    OR EXISTS (SELECT 1 FROM layer_states AS l WHERE l.agent_id = s.agent_id AND l.resource_id = s.resource_id)
+ ORDER BY s.agent_id, s.resource_id
 
 -- name: stats
 SELECT (SELECT count(*) FROM scopes), (SELECT count(*) FROM threads), (SELECT count(*) FROM messages),

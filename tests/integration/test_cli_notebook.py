@@ -1,4 +1,4 @@
-"""Profile, plan, episodes and threads as commands: what they print, refuse and keep from terminals."""
+"""The commands about what layers keep: what they print, refuse and keep from terminals."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from casenotes.cli.app import app
 from casenotes.cli.output import console
 from casenotes.errors import InvalidScope, StoreUnavailable, UsageError
+from casenotes.layers.base import BaseLayer, RecallRequest
 from casenotes.testing import FrozenClock
 
 HOSTILE = "\x1b[31mred\x07 \u202egnorw [bold]loud[/bold] [link=x]"
@@ -44,13 +45,14 @@ def cli(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> Cli:
 async def filled(sqlite_url: str) -> None:
     """Two conversations of Mira: one with a plan that ended well, and one that failed."""
     clock = FrozenClock(NOW)
-    async with opened(sqlite_url, embedder="static", clock=clock) as memory:
+    async with opened(sqlite_url, embedder="static", clock=clock, layers=[Failing()]) as memory:
         await turn(memory, MIRA, f"Move billing to cluster B. {HOSTILE}", "The rows are copied.")
         await memory.update_profile(MIRA, "User Context/Name", "set", "Mira")
         await memory.update_profile(MIRA, "Preferences/Naming", "append", f"kebab-case {HOSTILE}")
         steps = [{"text": "back up", "status": "done"}, {"text": f"copy rows {HOSTILE}"}]
         await memory.update_plan(MIRA, goal=f"Move billing {HOSTILE}", phase="copying", steps=steps)
         await memory.finish(MIRA)
+        await memory.record_attempt(MIRA, "Copy the rows.", f"dump and load {HOSTILE}", f"no access {HOSTILE}")
         clock.set(NOW + timedelta(hours=1))
         await turn(memory, LATER, "The invoice job fails with 503.", f"I give up. {HOSTILE}", outcome="failure")
         await memory.update_thread(LATER, title=f"Invoices {HOSTILE}")
@@ -63,6 +65,15 @@ def values(result: Result) -> dict[str, Any]:
 
 def lines(result: Result) -> list[str]:
     return [re.sub(r"\s+", " ", line).strip() for line in result.stdout.splitlines()]
+
+
+class Failing(BaseLayer):
+    """A layer whose error has the words of a message in it."""
+
+    name = "failing"
+
+    async def recall(self, request: RecallRequest) -> str:
+        raise OSError(HOSTILE)
 
 
 class TestProfile:
@@ -166,6 +177,32 @@ class TestPlanEpisodesThreads:
         with pytest.raises(InvalidScope, match="no thread 'sunday'"):
             cli("plan", *WHO, "--thread", "sunday")
 
+    def test_the_attempts(self, cli: Cli, filled: None) -> None:
+        told = lines(cli("attempts", *WHO, "--thread", "monday"))
+        assert told[:2] == ["1. failure 2026-11-02 09:00", "task: Copy the rows."]
+        assert told[2].startswith("tried: dump and load")
+        assert told[3].startswith("error: no access")
+        (attempt,) = values(cli("attempts", *WHO, "--thread", "monday", "--json"))["attempts"]
+        assert (attempt["number"], attempt["task"], attempt["outcome"]) == (1, "Copy the rows.", "failure")
+        quiet = ("attempts", *WHO, "--thread", "tuesday")
+        assert lines(cli(*quiet)) == ["Nothing was tried in vain in this conversation."]
+        assert values(cli(*quiet, "--json")) == {"attempts": []}
+        with pytest.raises(InvalidScope, match="no thread 'sunday'"):
+            cli("attempts", *WHO, "--thread", "sunday")
+
+    def test_the_events(self, cli: Cli, filled: None) -> None:
+        told = lines(cli("events", *WHO, "--thread", "tuesday"))
+        assert told[0] == "time event details"
+        assert told[1].startswith("2026-11-02 10:00:00 layer.failed source failing, error OSError: ")
+        assert told[2].startswith("2026-11-02 10:00:00 turn.started turn_id ")
+        assert told[3].startswith("2026-11-02 10:00:00 turn.finished turn_id ")
+        assert told[3].endswith("outcome failure")
+        assert told[-1] == "2026-11-02 10:00:00 run.finished outcome failure"
+        (last,) = values(cli("events", *WHO, "--thread", "tuesday", "--limit", "1", "--json"))["events"]
+        assert (last["name"], last["data"]) == ("run.finished", {"outcome": "failure"})
+        with pytest.raises(InvalidScope, match="no thread 'sunday'"):
+            cli("events", *WHO, "--thread", "sunday")
+
     def test_the_episodes(self, cli: Cli, filled: None) -> None:
         told = lines(cli("episodes", *WHO))
         assert told[0].startswith("success 2026-11-02 09:00 thread monday")
@@ -189,6 +226,7 @@ class TestPlanEpisodesThreads:
 
     def test_a_user_who_has_not_spoken_yet(self, cli: Cli) -> None:
         cli("profile", "set", "User Context/Name", "Ann", "--resource", "ann")
+        assert lines(cli("stats"))[-1].startswith("default ann 0 0")
         assert lines(cli("threads", "--resource", "ann")) == ["There are no conversations yet."]
         assert lines(cli("episodes", "--resource", "ann")) == ["No run was finished yet."]
         assert values(cli("threads", "--resource", "ann", "--json")) == {"threads": []}
@@ -205,6 +243,8 @@ COMMANDS = [
     ("profile", "undo"),
     ("profile", "remove", "User Context/Name"),
     ("plan", "--thread", "monday"),
+    ("attempts", "--thread", "monday"),
+    ("events", "--thread", "monday"),
     ("episodes",),
     ("threads",),
 ]

@@ -1,21 +1,26 @@
-"""`casenotes plan`, `episodes` and `threads`: what a user's conversations are about and how they went."""
+"""`casenotes plan`, `attempts`, `events`, `episodes` and `threads`: what a user's conversations are about."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.padding import Padding
 from rich.text import Text
 
 from casenotes.cli.options import Agent, Db, Json, Resource, check_known, open_memory
-from casenotes.cli.output import console, excerpt, print_json, print_table
+from casenotes.cli.output import console, excerpt, print_json, print_table, safe
 from casenotes.config import DEFAULT_AGENT
 from casenotes.errors import InvalidScope
-from casenotes.types import Episode, Plan, Scope, Thread
+from casenotes.events import Event
+from casenotes.types import Attempt, Episode, Plan, Scope, Thread
 
+if TYPE_CHECKING:
+    from casenotes.memory import Memory
+
+ThreadOption = Annotated[str, typer.Option("--thread", metavar="ID", help="The conversation.")]
 EXCERPT_CHARACTERS = 1_000
 ID_CHARACTERS = 80
 SHOWN = 50
@@ -26,13 +31,15 @@ STEP_STYLE = {"done": "green", "in progress": "bold", "failed": "red", "skipped"
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     app.command("plan")(plan_command)
+    app.command("attempts")(attempts_command)
+    app.command("events")(events_command)
     app.command("episodes")(episodes_command)
     app.command("threads")(threads_command)
 
 
 def plan_command(
     resource: Resource,
-    thread: Annotated[str, typer.Option("--thread", metavar="ID", help="The conversation.")],
+    thread: ThreadOption,
     agent: Agent = DEFAULT_AGENT,
     db: Db = None,
     json: Json = False,
@@ -54,13 +61,18 @@ async def _plan(db: str | None, scope: Scope) -> Plan | None:
     async with open_memory(db) as memory:
         plan = await memory.plan(scope)
         if plan is None:
-            await check_known(memory, scope)
-            if scope.thread_id not in [thread.thread_id for thread in await memory.threads(scope)]:
-                raise InvalidScope(
-                    f"there is no thread {scope.thread_id!r} of resource {scope.resource_id!r}; "
-                    "`casenotes threads` lists them"
-                )
+            await _check_thread(memory, scope)
         return plan
+
+
+async def _check_thread(memory: Memory, scope: Scope) -> None:
+    """Raise if there is no such conversation."""
+    await check_known(memory, scope)
+    if scope.thread_id not in [thread.thread_id for thread in await memory.threads(scope)]:
+        raise InvalidScope(
+            f"there is no thread {scope.thread_id!r} of resource {scope.resource_id!r}; "
+            "`casenotes threads` lists them"
+        )
 
 
 def print_plan(plan: Plan) -> None:
@@ -74,6 +86,79 @@ def print_plan(plan: Plan) -> None:
             for number, step in enumerate(plan.steps, 1)
         ]
         print_table(["", "status", "step"], rows)
+
+
+def attempts_command(
+    resource: Resource,
+    thread: ThreadOption,
+    agent: Agent = DEFAULT_AGENT,
+    db: Db = None,
+    json: Json = False,
+) -> None:
+    """List what was tried in a conversation in vain, oldest first.
+
+    Sub-agents that fail leave a note by themselves, programs with `record_attempt`; the briefing of the
+    next sub-agent with the same task tells of it.
+    """
+    attempts = asyncio.run(_attempts(db, Scope(agent, resource, thread)))
+    if json:
+        print_json({"attempts": attempts})
+        return
+    if not attempts:
+        console.print("Nothing was tried in vain in this conversation.")
+    for attempt in attempts:
+        _print_attempt(attempt)
+
+
+async def _attempts(db: str | None, scope: Scope) -> list[Attempt]:
+    async with open_memory(db) as memory:
+        attempts = await memory.attempts(scope)
+        if not attempts:
+            await _check_thread(memory, scope)
+        return attempts
+
+
+def _print_attempt(attempt: Attempt) -> None:
+    style = OUTCOME_STYLE.get(attempt.outcome, "")
+    console.print(
+        Text.assemble(f"{attempt.number}. ", (attempt.outcome, style), f"  {attempt.at:%Y-%m-%d %H:%M}")
+    )
+    for name, text in (("task", attempt.task), ("tried", attempt.tried), ("error", attempt.error)):
+        if text:
+            line = Text.assemble((f"{name}: ", "dim"), excerpt(text, EXCERPT_CHARACTERS))
+            console.print(Padding(line, (0, 0, 0, 3)))
+
+
+def events_command(
+    resource: Resource,
+    thread: ThreadOption,
+    agent: Agent = DEFAULT_AGENT,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = SHOWN,
+    db: Db = None,
+    json: Json = False,
+) -> None:
+    """List what happened in a conversation, oldest first: turns, learning, failures, what models were asked."""
+    events = asyncio.run(_events(db, Scope(agent, resource, thread), limit))
+    if json:
+        print_json({"events": [{"name": event.name, "at": event.at, "data": event.data} for event in events]})
+    elif not events:
+        console.print("Nothing is noted of this conversation.")
+    else:
+        print_table(["time", "event", "details"], [_event_row(event) for event in events])
+
+
+async def _events(db: str | None, scope: Scope, limit: int) -> list[Event]:
+    async with open_memory(db) as memory:
+        events = await memory.event_history(scope, limit)
+        if not events:
+            await _check_thread(memory, scope)
+        return events
+
+
+def _event_row(event: Event) -> list[object]:
+    style = "red" if event.name.endswith(".failed") else ""
+    told = ", ".join(f"{name} {value}" for name, value in event.data.items() if value not in (None, ""))
+    return [f"{event.at:%Y-%m-%d %H:%M:%S}", Text(safe(event.name), style), excerpt(told, EXCERPT_CHARACTERS)]
 
 
 def episodes_command(

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -38,6 +39,11 @@ OWN_TERMINAL = (
 KEEP = {**os.environ, "CASENOTES_EMBEDDER_MODEL": "static", "OPENAI_API_KEY": "none"}
 
 
+def _heeding_interrupts() -> None:
+    """As in a terminal, also where the tests run in the background, which shells let ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """A chat on a terminal: `type` a line, read `until` something is printed."""
 
@@ -48,7 +54,12 @@ class Terminal:
         command = [sys.executable, "-c", OWN_TERMINAL, *words]
         streams = {"stdin": slave, "stdout": slave, "stderr": slave}
         self._process = subprocess.Popen(
-            command, cwd=directory, env=environment, start_new_session=True, **streams
+            command,
+            cwd=directory,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=_heeding_interrupts,
+            **streams,
         )
         os.close(slave)
         self._unread = ""

@@ -67,7 +67,10 @@ class SearchSettings:
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """How the store is used. With `redact_messages`, secrets are masked before messages are saved."""
+    """How the store is used. With `redact_messages`, secrets are masked before messages are saved.
+
+    PostgreSQL ends a connection whose process falls silent within a transaction for `idle_transaction_seconds`.
+    """
 
     redact_messages: bool = False
     max_message_characters: int = 1_000_000
@@ -76,12 +79,14 @@ class StorageSettings:
     postgres_pool_size: int = 8
     connect_timeout_seconds: float = 10.0
     close_timeout_seconds: float = 10.0
+    idle_transaction_seconds: float = 30.0
 
     def __post_init__(self) -> None:
         _switch("redact_messages", self.redact_messages)
         for name in ("max_message_characters", "max_queued_writes", "postgres_pool_size"):
             _at_least(name, getattr(self, name), 1)
-        for name in ("busy_timeout_seconds", "connect_timeout_seconds", "close_timeout_seconds"):
+        seconds = "busy_timeout_seconds connect_timeout_seconds close_timeout_seconds idle_transaction_seconds"
+        for name in seconds.split():
             _at_least(name, getattr(self, name), 0)
 
 

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from casenotes import EpisodicSettings, Memory, Settings
-from casenotes.config import JobSettings
+from casenotes.config import JobSettings, StorageSettings
 from casenotes.events import Event
 from casenotes.testing import HashEmbedder, ScriptedModel
 
@@ -21,6 +21,7 @@ SETTINGS = Settings(
     jobs=JobSettings(
         in_process=False, lease_seconds=LEASE_SECONDS, poll_seconds=0.02, first_retry_seconds=0.05
     ),
+    storage=StorageSettings(idle_transaction_seconds=2),
 )
 SAID = "The fuse of the crane had blown at noon."
 

@@ -12,10 +12,16 @@ import psycopg
 import pytest
 
 from casenotes import Memory, Scope, StorageSettings, Turn
-from casenotes.errors import Overloaded, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from casenotes.errors import LeaseLost, Overloaded, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
 from casenotes.stores import create_store
+from casenotes.stores.base import TurnMark
+from casenotes.stores.learned_rows import optional_thread_key
+from casenotes.stores.postgres.store import PostgresStore
+from casenotes.stores.rows import scope_key
+from casenotes.stores.states import EventRow, StateVersion
 from casenotes.testing import ScriptedModel
 from casenotes.testing.store_contract import ANN, BOB, said
+from casenotes.testing.values import NOON
 
 SAID = "As you asked: the fan of rack seven was replaced"
 SCOPED_TABLES = """
@@ -209,3 +215,67 @@ async def test_a_role_that_may_not_create_the_extension_is_told_what_to_do(
         with psycopg.connect(postgres_url, autocommit=True) as owner:
             owner.execute("DROP OWNED BY casenotes_plain")
             owner.execute("DROP ROLE casenotes_plain")
+
+
+async def test_a_process_that_falls_silent_in_a_transaction_holds_nobody_up_for_long(postgres_url: str) -> None:
+    silent = create_store(postgres_url, StorageSettings(idle_transaction_seconds=0.5))
+    other = create_store(postgres_url)
+    await silent.open()
+    await other.open()
+    await other.append(ANN, [said("one")])
+
+    async def fall_silent() -> None:
+        async with silent.transaction(ANN) as connection:
+            await connection.execute(silent.statement("hold_scope"), scope_key(ANN))
+            async with asyncio.timeout(20):
+                await other.append(ANN, [said("two")])
+            await connection.execute(b"SELECT 1")
+
+    with pytest.raises(StoreError):
+        await fall_silent()
+    assert len(await silent.history(ANN, limit=5)) == 2, "it goes on with another connection"
+    await silent.close()
+    await other.close()
+
+
+async def test_background_writers_hold_up_no_turn(postgres_url: str) -> None:
+    """Events, states and notes of jobs are written beside turns of the same user."""
+    one, two = create_store(postgres_url), create_store(postgres_url)
+    await one.open()
+    await two.open()
+    await one.append(ANN, [said("one")])
+    async with one.transaction(ANN) as connection, asyncio.timeout(10):
+        await connection.execute(one.statement("share_scope"), scope_key(ANN))
+        await two.append(ANN, [said("two")])
+        assert await two.states.write(ANN, "notes", StateVersion({}, 1, "agent", NOON), keep=5)
+        await two.events.add(ANN, [EventRow("turn.started", NOON)], 5)
+    await one.close()
+    await two.close()
+
+
+async def test_an_erasure_and_a_note_of_learning_do_not_wait_for_each_other_for_ever(postgres_url: str) -> None:
+    """Both touch turns and leases, in another order; the scope decides who comes first."""
+    store = create_store(postgres_url)
+    await store.open()
+    await store.append(ANN, [said("one")], TurnMark("u", "open", NOON))
+    await store.append(ANN, [], TurnMark("u", "success", NOON, ("title", "memory")))
+    lease = await store.jobs.acquire(ANN, "extract", "me", 30)
+    values = optional_thread_key(ANN)
+    async with store.transaction(ANN) as erasing:
+        await erasing.execute(store.statement("hold_scope"), values)
+        await erasing.execute(store.statement("erase_turns"), values)
+        noting = asyncio.create_task(store.jobs.learned(lease, "u", "title"))
+        while not await _waits_for_a_lock(store):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await erasing.execute(store.statement("erase_leases"), values)
+    with pytest.raises(LeaseLost):
+        await noting
+    await store.close()
+
+
+async def _waits_for_a_lock(store: PostgresStore) -> bool:
+    async with store.connection() as connection:
+        cursor = await connection.execute(
+            b"SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(await cursor.fetchall())

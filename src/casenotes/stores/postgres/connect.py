@@ -93,11 +93,15 @@ async def open_pool(url: str, settings: StorageSettings) -> Pool:
 
 
 def connect_options(settings: StorageSettings) -> dict[str, Any]:
-    """Autocommit, so that transactions are explicit; times come back in UTC."""
+    """Autocommit, so that transactions are explicit; times come back in UTC.
+
+    A process that is stopped within a transaction loses its connection, and with it the rows it held.
+    """
+    longest_pause = max(1, round(1_000 * settings.idle_transaction_seconds))
     return {
         "autocommit": True,
         "connect_timeout": max(1, round(settings.connect_timeout_seconds)),
-        "options": "-c timezone=UTC",
+        "options": f"-c timezone=UTC -c idle_in_transaction_session_timeout={longest_pause}",
         "application_name": "casenotes",
     }
 

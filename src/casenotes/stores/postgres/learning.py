@@ -211,6 +211,7 @@ class PostgresJobs:
 
     async def _under(self, lease: Lease, name: str, values: Values) -> None:
         async with self._access.transaction(lease.scope) as connection:
+            await connection.execute(self._access.statement("share_scope"), scope_key(lease.scope))
             held = await connection.execute(self._access.statement("holds_lease"), lease_values(lease))
             if not await held.fetchone():
                 raise lease_lost(lease)

@@ -699,6 +699,10 @@ UNION SELECT resource_id FROM casenotes.scopes WHERE agent_id = %(agent)s AND re
 -- Whoever writes to the scope waits, and then finds it as it is after the erasure.
 SELECT 1 FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s FOR UPDATE
 
+-- name: share_scope
+-- Waits for an erasure and is waited for by one; writers do not wait for each other.
+SELECT 1 FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s FOR KEY SHARE
+
 -- name: stored_vectors
 -- But not those that others have as well, for the same words.
 SELECT vector FROM casenotes.vectors AS v
@@ -887,19 +891,17 @@ SELECT title FROM casenotes.threads
 
 -- name: add_event
 -- Only for a thread that exists: what is told late must not bring back one that was erased.
-INSERT INTO casenotes.events (agent_id, resource_id, thread_id, position, name, data, created_at)
-SELECT t.agent_id, t.resource_id, t.thread_id, coalesce(max(e.position), 0) + 1, %(name)s::text, %(data)s::text,
-       %(at)s::timestamptz
-  FROM casenotes.threads AS t LEFT JOIN casenotes.events AS e
-    ON e.agent_id = t.agent_id AND e.resource_id = t.resource_id AND e.thread_id = t.thread_id
+INSERT INTO casenotes.events (agent_id, resource_id, thread_id, name, data, created_at)
+SELECT t.agent_id, t.resource_id, t.thread_id, %(name)s::text, %(data)s::text, %(at)s::timestamptz
+  FROM casenotes.threads AS t
  WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
- GROUP BY t.agent_id, t.resource_id, t.thread_id
 
 -- name: drop_old_events
 DELETE FROM casenotes.events
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
-   AND position <= (SELECT max(e.position) FROM casenotes.events AS e
-                     WHERE e.agent_id = %(agent)s AND e.resource_id = %(resource)s AND e.thread_id = %(thread)s) - %(keep)s::bigint
+   AND position <= (SELECT e.position FROM casenotes.events AS e
+                     WHERE e.agent_id = %(agent)s AND e.resource_id = %(resource)s AND e.thread_id = %(thread)s
+                     ORDER BY e.position DESC OFFSET %(keep)s::bigint LIMIT 1)
 
 -- name: events
 SELECT name, created_at, data FROM casenotes.events

@@ -1,6 +1,7 @@
 """What layers keep, and run summaries, in PostgreSQL.
 
-Writers first take the scope's row, so that none overtakes an erasure.
+Writers first share the scope's row, so that none overtakes an erasure. They do not take it: a process that is
+stopped within a transaction would hold up every turn of the user.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class PostgresStates:
         async with self._access.transaction(scope) as connection:
             if creates and not values["seen"]:
                 await self._execute(connection, "ensure_scope", values)
-            await self._execute(connection, "hold_scope", values)
+            await self._execute(connection, "share_scope", values)
             cursor = await connection.execute(self._access.statement("has_scope"), values)
             if not (await cursor.fetchone())[0]:
                 if creates:
@@ -88,7 +89,7 @@ class PostgresEpisodes:
         """See EpisodeStore.add."""
         values = episode_values(scope, episode, last, keep, episode.timestamp)
         async with self._access.transaction(scope) as connection:
-            await connection.execute(self._access.statement("hold_scope"), values)
+            await connection.execute(self._access.statement("share_scope"), values)
             ended = await connection.execute(self._access.statement("end_run"), values)
             if not ended.rowcount:
                 return False
@@ -115,7 +116,7 @@ class PostgresEvents:
         """See EventStore.add."""
         values = [event_values(scope, row, row.at) for row in rows]
         async with self._access.transaction(scope) as connection:
-            await connection.execute(self._access.statement("hold_scope"), values[0])
+            await connection.execute(self._access.statement("share_scope"), values[0])
             await connection.cursor().executemany(self._access.statement("add_event"), values)
             await connection.execute(self._access.statement("drop_old_events"), values[0] | {"keep": keep})
 

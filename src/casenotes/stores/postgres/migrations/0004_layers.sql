@@ -30,7 +30,7 @@ CREATE TABLE casenotes.events (                            -- what happened in a
     agent_id    text COLLATE "C" NOT NULL,
     resource_id text COLLATE "C" NOT NULL,
     thread_id   text COLLATE "C" NOT NULL,
-    position    bigint NOT NULL,
+    position    bigint GENERATED ALWAYS AS IDENTITY,
     name        text NOT NULL,
     data        text NOT NULL,                   -- JSON object
     created_at  timestamptz NOT NULL,

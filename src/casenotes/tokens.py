@@ -42,6 +42,23 @@ class CountedOnce:
         return count
 
 
+class ForgivingCounter:
+    """A counter of the host that may fail: the estimate takes its place, and `tell` hears of it once."""
+
+    def __init__(self, count_tokens: TokenCounter, tell: Callable[[Exception], None]) -> None:
+        self._count_tokens = count_tokens
+        self._tell: Callable[[Exception], None] | None = tell
+
+    def __call__(self, text: str) -> int:
+        try:
+            return int(self._count_tokens(text))
+        except Exception as error:
+            tell, self._tell = self._tell, None
+            if tell:
+                tell(error)
+            return estimate_tokens(text)
+
+
 def estimate_tokens(text: str) -> int:
     """About how many tokens a current chat model sees; at least 1 for text that is not empty."""
     if not text:

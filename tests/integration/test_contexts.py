@@ -15,6 +15,7 @@ from foreign_layers import Saying, Wordy, words
 
 from casenotes import Context, Memory, Message, Scope, Settings, ToolCall, ToolResult, Turn
 from casenotes.config import BudgetSettings, SemanticRecallSettings
+from casenotes.events import Event
 from casenotes.layers.base import Recalled, RecallRequest
 from casenotes.prompt import openai_messages
 from casenotes.recall.recent import MESSAGE_OVERHEAD
@@ -41,8 +42,16 @@ def texts(messages: Iterable[Message]) -> list[str]:
 
 def spent(memory: Memory, context: Context) -> int:
     """What a context takes, counted once more."""
-    said = sum(memory.count_tokens(m.search_text) + MESSAGE_OVERHEAD for m in context.messages)
-    return said + sum(memory.count_tokens(found.text) for found in context.blocks)
+    said = [text for message in context.messages for text in sent(message)]
+    shown = [found.text for found in context.blocks]
+    return len(context.messages) * MESSAGE_OVERHEAD + sum(map(memory.count_tokens, [*said, *shown]))
+
+
+def sent(message: Message) -> list[str]:
+    """What a provider is sent of a message."""
+    results = [part.content for part in message.parts if isinstance(part, ToolResult)]
+    calls = [part for part in message.parts if isinstance(part, ToolCall)]
+    return [message.text, *results, *(f"{call.name} {json.dumps(call.arguments)}" for call in calls)]
 
 
 def head(context: Context) -> str:
@@ -317,6 +326,40 @@ class TestBudgets:
                 left_out = contexts[0].trace["layers"]
                 assert [name for name in left_out if left_out[name]["left_out"]] or tokens == 6_000
                 await memory.complete(under_way, "done", outcome="aborted")
+
+    @pytest.mark.parametrize("result", ['{"hits": [{"content": "%s"}]}', "%s"], ids=["recalled", "any"])
+    async def test_r10_19_every_result_of_a_tool_counts(
+        self, shared_url: str, scope: Scope, result: str
+    ) -> None:
+        async with opened(shared_url, config=limited(3_000)) as memory:
+            under_way = await memory.begin(scope, "Look.")
+            for number in range(6):
+                context = await memory.step(under_way, looked(number, result % (f"line {number} " * 300)))
+                assert spent(memory, context) <= 3_000
+                assert context.trace["messages"]["tokens"] <= spent(memory, context) + 20
+
+    async def test_r10_19_equal_ids_of_two_users_are_counted_apart(self, shared_url: str, scope: Scope) -> None:
+        short, long = "x" * 4_000, ". " * 2_000
+        other = replace(scope, resource_id="jonas")
+        async with opened(shared_url, config=limited(1_000)) as memory:
+            for owner, text in ((scope, short), (other, long)):
+                await memory.append(owner, [Message("user", text, id="m1")])
+                context = (await memory.begin(owner, "Hello.")).context
+                assert spent(memory, context) <= 1_000
+
+    async def test_r10_17_a_counter_that_fails_fails_no_turn(self, shared_url: str, scope: Scope) -> None:
+        def refuses(text: str) -> int:
+            if "<|end|>" in text:
+                raise ValueError("a special token")
+            return len(text.split())
+
+        events: list[Event] = []
+        async with opened(shared_url, count_tokens=refuses, on_event=events.append) as memory:
+            for _ in range(2):
+                context = (await memory.begin(scope, "What is <|end|>?")).context
+                assert context.messages[-1].text == "What is <|end|>?"
+        told = [event.data["error"] for event in events if event.name == "counting.failed"]
+        assert told == ["ValueError: a special token"]
 
     async def test_r07_05_an_input_that_is_too_long_is_shown_alone_and_whole(
         self, shared_url: str, scope: Scope

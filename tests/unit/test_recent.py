@@ -88,3 +88,14 @@ def test_r07_03_a_call_without_result_is_no_reason_to_keep_anything() -> None:
 def test_an_empty_thread_has_an_empty_window() -> None:
     assert window([], set(), 100, 25, SIZE) == ((), 0, 0)
     assert staying_tokens([], set(), SIZE) == 0
+
+
+def test_r07_04_an_id_used_twice_in_one_message_is_answered_in_order() -> None:
+    calls = tuple(ToolCall("0", "weather", {"city": city}) for city in ("Rome", "Oslo"))
+    asked, answered = (
+        Message("assistant", "", parts=calls),
+        [Message("tool", "", parts=[ToolResult("0", "31")])],
+    )
+    (shown, _) = without_broken_pairs([asked, *answered])
+    assert shown.parts == calls[:1]
+    assert list(without_broken_pairs([asked, *answered, *answered])) == [asked, *answered, *answered]

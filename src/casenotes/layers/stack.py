@@ -34,7 +34,7 @@ from casenotes.recall.search import Searcher
 from casenotes.recall.space import SpaceInUse, open_space
 from casenotes.recall.vectors import VectorFiller
 from casenotes.stores.base import Store
-from casenotes.tokens import CountedOnce, TokenCounter
+from casenotes.tokens import CountedOnce, ForgivingCounter, TokenCounter
 
 OUR_LAYERS = (ProfileLayer, PlanLayer, EpisodicLayer, EpisodesLayer, SemanticRecallLayer, TitleLayer)
 RESERVED = frozenset((LOG, *(layer.name for layer in OUR_LAYERS)))
@@ -73,7 +73,8 @@ class Builder:
         self._settings = settings
         self._clock = clock
         self._events = events
-        self._count = CountedOnce(count_tokens)
+        self._measure = count_tokens
+        self._count = CountedOnce(ForgivingCounter(count_tokens, self._tell_of_counter))
 
     async def build(self, embedder: str | Embedder, given: Sequence[Any]) -> Parts:
         """All parts; every layer has been initialised."""
@@ -101,6 +102,10 @@ class Builder:
             self._keeper(states, layers),
             EventLog(store),
         )
+
+    def _tell_of_counter(self, error: Exception) -> None:
+        problem = f"{type(error).__name__}: {error}"
+        self._events.emit("counting.failed", source="count_tokens", error=problem)
 
     def _asker(self, own: Any = None) -> Asker | None:
         model = self._workers.model(own)
@@ -154,7 +159,7 @@ class Builder:
     def _episodes(self) -> EpisodesLayer:
         settings = self._settings.episodes
         asker = self._asker(settings.model) if settings.summariser in ("auto", "model") else None
-        return EpisodesLayer(self._store, settings, self._count, self._events, asker)
+        return EpisodesLayer(self._store, settings, self._count, self._measure, self._events, asker)
 
     def _titles(self) -> TitleLayer | None:
         asker = self._asker()

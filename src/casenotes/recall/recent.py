@@ -7,6 +7,7 @@ newest step always stay.
 
 from __future__ import annotations
 
+import json
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence, Set
@@ -14,8 +15,8 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from casenotes.tokens import TokenCounter
-from casenotes.types import Message, ToolCall
+from casenotes.tokens import CountedOnce, TokenCounter
+from casenotes.types import Message, Part, ToolCall, ToolResult
 
 MAX_COUNTED = 20_000
 MESSAGE_OVERHEAD = 4
@@ -31,20 +32,21 @@ class Window(NamedTuple):
 
 
 class MessageTokens:
-    """Counts the tokens of messages once each: a message never changes."""
+    """Counts the tokens of messages, each text once: results of tools come back with every call."""
 
     def __init__(self, count_tokens: TokenCounter) -> None:
-        self._count_tokens = count_tokens
-        self._known: dict[tuple[str | None, int], int] = {}
+        self._count = CountedOnce(count_tokens, MAX_COUNTED)
 
     def __call__(self, message: Message) -> int:
-        text = message.search_text
-        key = (message.id, len(text))
-        if key not in self._known:
-            if len(self._known) >= MAX_COUNTED:
-                self._known.clear()
-            self._known[key] = self._count_tokens(text) + MESSAGE_OVERHEAD
-        return self._known[key]
+        texts = (message.text, *map(_sent, message.parts))
+        return MESSAGE_OVERHEAD + sum(self._count(text) for text in texts if text)
+
+
+def _sent(part: Part) -> str:
+    """What a model reads of a call or a result."""
+    if isinstance(part, ToolResult):
+        return part.content
+    return f"{part.name} {json.dumps(part.arguments, ensure_ascii=False, default=str)}"
 
 
 def window(
@@ -112,13 +114,18 @@ def without_broken_pairs(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def _paired(messages: Sequence[Message]) -> set[tuple[int, int]]:
-    """Where calls with results stand, and their results: hosts may give out an id again in another turn."""
-    waiting: dict[str, tuple[int, int]] = {}
+    """Where calls with results stand, and their results.
+
+    Hosts may give out an id again in another message: a result belongs to the latest one that used it, and
+    there to the first call that waits.
+    """
+    waiting: dict[str, list[tuple[int, int]]] = {}
     paired: set[tuple[int, int]] = set()
     for number, message in enumerate(messages):
         for place, part in enumerate(message.parts):
             if isinstance(part, ToolCall):
-                waiting[part.id] = (number, place)
-            elif part.call_id in waiting:
-                paired |= {waiting.pop(part.call_id), (number, place)}
+                same = [call for call in waiting.get(part.id, ()) if call[0] == number]
+                waiting[part.id] = [*same, (number, place)]
+            elif waiting.get(part.call_id):
+                paired |= {waiting[part.call_id].pop(0), (number, place)}
     return paired

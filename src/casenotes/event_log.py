@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from casenotes.events import Event
@@ -47,10 +48,16 @@ class EventLog:
 
     async def _write_later(self) -> None:
         await asyncio.sleep(PAUSE_SECONDS)
-        await self.settle()
+        await self._write_all()
 
-    async def settle(self) -> None:
-        """Write what waits; what cannot be written is left out, as it must not hurt anybody."""
+    async def settle(self, seconds: float) -> None:
+        """Write what waits, for so long at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._write_all()
+
+    async def _write_all(self) -> None:
+        """What cannot be written is left out, as it must not hurt anybody."""
         await asyncio.sleep(0)  # what was told last is on its way
         async with self._one_at_a_time:
             while self._waiting:
@@ -74,9 +81,9 @@ class EventLog:
         for known in [known for known in self._waiting if scope in (known, known.owner)]:
             self._taken(known)
 
-    async def close(self) -> None:
-        """Write the rest and stop."""
-        await self.settle()
+    async def close(self, seconds: float) -> None:
+        """Write the rest, as far as it can be done in that time, and stop."""
+        await self.settle(seconds)
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)

@@ -212,8 +212,7 @@ class Jobs:
         except asyncio.CancelledError as error:
             if is_asked_to_stop():
                 raise
-            within = ModelError(f"the request was cancelled from within: {error}")
-            await self._failed(lease, turn, [Failure(SOURCE, within)])
+            await self._failed(lease, turn, [Failure(SOURCE, as_failure(error))])
         except Exception as error:
             if is_asked_to_stop():
                 raise asyncio.CancelledError from error
@@ -318,6 +317,11 @@ async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def as_failure(error: BaseException) -> Exception:
+    """The error itself; a cancellation that nobody asked for is one like others."""
+    return error if isinstance(error, Exception) else ModelError(f"it was cancelled from within: {error}")
 
 
 def is_asked_to_stop() -> bool:

@@ -65,6 +65,9 @@ FINISH_SECONDS = 30.0
 SYNC_SECONDS = 600.0
 """A call that waits for learning waits no longer than this."""
 
+LAST_SECONDS = 0.5
+"""What is left for events when a memory is closed and background work has taken all of the time."""
+
 
 class Memory:
     """The memory of agents: open it once per process, use it from any number of tasks."""
@@ -150,7 +153,7 @@ class Memory:
         await self._filler.settle(timeout=max(0.0, until - time.monotonic()))
         await self._filler.cancel()
         await self._searcher.close()
-        await self._event_log.close()
+        await self._event_log.close(max(LAST_SECONDS, until - time.monotonic()))
 
     @property
     def location(self) -> str:
@@ -280,13 +283,16 @@ class Memory:
         self._events.emit("run.finished", own, outcome=outcome)
 
     async def _tell_end(self, layer: Layer, scope: Scope, outcome: Outcome) -> None:
+        from casenotes.jobs import is_asked_to_stop
         from casenotes.layers.base import CompleteRequest
 
         state = self._states.of(layer.name, layer.scope, scope)
         try:
             async with asyncio.timeout(self._settings.jobs.hook_seconds):
                 await layer.complete(CompleteRequest(scope, outcome, self._clock.now(), state))
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if is_asked_to_stop():
+                raise
             problem = f"{type(error).__name__}: {error}"
             self._events.emit("layer.failed", scope, source=layer.name, error=problem)
 
@@ -439,7 +445,7 @@ class Memory:
         until = time.monotonic() + timeout
         await self._learning.settle(scope, timeout)
         await self._filler.settle(scope, max(0.0, until - time.monotonic()))
-        await self._event_log.settle()
+        await self._event_log.settle(max(0.0, until - time.monotonic()))
 
     async def work(self, *, once: bool = False) -> None:
         """Learn from queued turns of the whole store until cancelled; `once`: until nothing is due."""
@@ -604,7 +610,7 @@ class Memory:
     async def event_history(self, scope: Scope, limit: int = 100) -> list[Event]:
         """What happened in a thread, oldest first: turns, learning, failures, model usage."""
         wanted = _checked_limit(limit)
-        await self._event_log.settle()
+        await self._event_log.settle(self._settings.storage.busy_timeout_seconds)
         rows = await self._store.events.newest(scope, wanted)
         return [Event(row.name, row.at, scope, row.data) for row in reversed(rows)]
 

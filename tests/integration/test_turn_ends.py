@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import time
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,10 +12,19 @@ import pytest
 from conversation import LATER, MIRA, NOW, SAID, SKEW, entry, opened, proposes, settings, turn
 
 from casenotes import Scope
-from casenotes.config import BudgetSettings, EpisodicSettings, SemanticRecallSettings
+from casenotes.config import (
+    BudgetSettings,
+    EpisodesSettings,
+    EpisodicSettings,
+    ProfileSettings,
+    SemanticRecallSettings,
+    StorageSettings,
+)
 from casenotes.errors import InvalidScope
+from casenotes.events import Event
 from casenotes.layers.base import BaseLayer, CompleteRequest, LearnRequest, RecallRequest
-from casenotes.testing import FrozenClock, HashEmbedder
+from casenotes.models.chat import ChatRequest
+from casenotes.testing import FrozenClock, HashEmbedder, ScriptedModel
 from casenotes.tokens import CountedOnce, estimate_tokens
 
 
@@ -81,6 +92,86 @@ async def test_a_layer_that_hangs_or_tells_nonsense_holds_up_no_end(store_url: s
         assert len(await memory.episodes(MIRA)) == 1, "the others did their part"
         failed = [e for e in await memory.event_history(MIRA) if e.data.get("source") == "broken"]
         assert len(failed) == 2
+
+
+class Cancelled:
+    """A model whose client library lets a cancellation of its own escape at one task."""
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+
+    def __call__(self, request: ChatRequest) -> dict[str, object]:
+        if request.task == self._task:
+            raise asyncio.CancelledError("a scope of the client's")
+        return {"entries": [entry(SKEW, SAID)]} if request.task == "extract" else {}
+
+
+async def test_a_cancellation_from_within_one_layer_keeps_no_other_from_learning(store_url: str) -> None:
+    events: list[Event] = []
+    config = replace(settings(), profile=ProfileSettings(learn=True))
+    model = ScriptedModel(Cancelled("profile"))
+    async with opened(store_url, model, config=config, on_event=events.append) as memory:
+        receipt = await turn(memory, MIRA, SAID)
+        assert [candidate.status for candidate in receipt.candidates] == ["stored"]
+    failed = [event.data for event in events if event.name == "learning.failed"]
+    assert {data["source"] for data in failed} == {"user-profile"}
+    assert "cancelled from within" in failed[0]["error"]
+
+
+async def test_a_cancellation_from_within_a_summariser_does_not_reach_the_host(store_url: str) -> None:
+    async with opened(store_url, ScriptedModel(Cancelled("summarise"))) as memory:
+        await turn(memory, MIRA, SAID)
+        await memory.finish(MIRA)
+        assert [run.summary for run in await memory.episodes(MIRA)] == [heuristic_summary()]
+
+
+def heuristic_summary() -> str:
+    return f"Asked: {SAID} | It ended well: I see."
+
+
+async def test_a_summariser_that_hangs_leaves_time_for_another_summary(store_url: str) -> None:
+    async def hangs(_messages: object, _outcome: str) -> str:
+        await asyncio.sleep(60)
+        return "too late"
+
+    config = replace(
+        settings(),
+        jobs=replace(settings().jobs, hook_seconds=4),
+        episodes=EpisodesSettings(summariser=hangs),
+    )
+    async with opened(store_url, config=config) as memory:
+        await turn(memory, MIRA, SAID)
+        await memory.finish(MIRA)
+        assert [run.summary for run in await memory.episodes(MIRA)] == [heuristic_summary()]
+
+
+@pytest.mark.parametrize("text", ["We found\x00 it", "We found\ud800 it"], ids=["nul", "surrogate"])
+async def test_what_no_database_takes_costs_no_summary(store_url: str, text: str) -> None:
+    async def told(_messages: object, _outcome: str) -> str:
+        return text
+
+    config = replace(settings(), episodes=EpisodesSettings(summariser=told))
+    async with opened(store_url, config=config) as memory:
+        await turn(memory, MIRA, SAID)
+        await memory.finish(MIRA)
+        assert [run.summary for run in await memory.episodes(MIRA)] == ["We found\ufffd it"]
+
+
+async def test_events_that_cannot_be_written_hold_up_neither_flush_nor_closing(sqlite_url: str) -> None:
+    config = replace(settings(), storage=StorageSettings(busy_timeout_seconds=2, close_timeout_seconds=1))
+    async with opened(sqlite_url, config=config) as memory:
+        threads = [replace(MIRA, thread_id=f"t{number}") for number in range(10)]
+        for scope in threads:
+            await memory.append(scope, "Hello.", embed=False)
+        other = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        for scope in threads:
+            memory._events.emit("test.happened", scope)
+        started = time.monotonic()
+        await memory.flush(timeout=0.2)
+    seconds = time.monotonic() - started
+    other.close()
+    assert seconds < 15, "ten writers would wait for twenty seconds"
 
 
 async def test_what_was_forgotten_is_not_told_by_run_summaries(store_url: str) -> None:

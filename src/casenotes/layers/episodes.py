@@ -5,6 +5,7 @@ A run is all that was said in a thread since the last one was finished; finishin
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,6 +13,7 @@ from functools import lru_cache
 from casenotes.config import EpisodesSettings
 from casenotes.events import Events
 from casenotes.intake import new_id
+from casenotes.jobs import is_asked_to_stop
 from casenotes.layers.base import BaseLayer, CompleteRequest, Recalled, RecallRequest, TokenRange
 from casenotes.layers.fit import Fitting
 from casenotes.learn.ask import Asker
@@ -48,11 +50,13 @@ class EpisodesLayer(BaseLayer):
         measure: TokenCounter,
         events: Events,
         asker: Asker | None,
+        summary_seconds: float,
     ) -> None:
         self._store = store
         self._settings = settings
         self._count_tokens = count_tokens
         self._measure = measure
+        self._summary_seconds = summary_seconds
         self._events = events
         self._asker = asker if settings.summariser in ("auto", "model") else None
         self.budget = TokenRange(
@@ -110,8 +114,11 @@ class EpisodesLayer(BaseLayer):
         """By the summariser that was chosen; should it fail, by the heuristic."""
         limit = self._settings.max_summary_characters
         try:
-            text = await self._chosen(scope, messages, outcome, limit)
-        except Exception as error:
+            async with asyncio.timeout(self._summary_seconds):
+                text = await self._chosen(scope, messages, outcome, limit)
+        except (Exception, asyncio.CancelledError) as error:
+            if is_asked_to_stop():
+                raise
             problem = f"{type(error).__name__}: {error}"
             self._events.emit("summary.failed", scope, source=self.name, error=problem)
             text = ""

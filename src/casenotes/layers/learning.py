@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from casenotes.config import JobSettings
 from casenotes.errors import LeaseLost, SettingsError
 from casenotes.events import Events
-from casenotes.jobs import SOURCE, Failure, Jobs, LearningFailed, is_asked_to_stop
+from casenotes.jobs import SOURCE, Failure, Jobs, LearningFailed, as_failure, is_asked_to_stop
 from casenotes.layers.base import Layer, LearnRequest
 from casenotes.layers.stored_state import States
 from casenotes.stores.base import Store
@@ -70,10 +70,11 @@ class Learning:
                 await self._learn_one(layer, lease, turn)
             except LeaseLost:
                 raise
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
                 if is_asked_to_stop():
                     raise asyncio.CancelledError from error
-                failures.append(Failure(SOURCE if layer.name == EPISODIC else layer.name, error))
+                source = SOURCE if layer.name == EPISODIC else layer.name
+                failures.append(Failure(source, as_failure(error)))
         if failures:
             raise LearningFailed(failures)
 

@@ -159,7 +159,8 @@ class Builder:
     def _episodes(self) -> EpisodesLayer:
         settings = self._settings.episodes
         asker = self._asker(settings.model) if settings.summariser in ("auto", "model") else None
-        return EpisodesLayer(self._store, settings, self._count, self._measure, self._events, asker)
+        seconds = self._settings.jobs.hook_seconds / 2  # the other half is for saving another summary
+        return EpisodesLayer(self._store, settings, self._count, self._measure, self._events, asker, seconds)
 
     def _titles(self) -> TitleLayer | None:
         asker = self._asker()

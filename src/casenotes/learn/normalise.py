@@ -8,6 +8,7 @@ import re
 from casenotes.characters import BLANK, UNSEEN
 
 NEAR = 40
+_NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
 _SEEN = re.compile(f"[^{UNSEEN}{BLANK}]")
 
 
@@ -31,6 +32,11 @@ def cut(text: str, max_length: int) -> str:
 def is_visible(text: str) -> bool:
     """Whether a reader sees anything of it."""
     return _SEEN.search(text) is not None
+
+
+def storable(text: str) -> str:
+    """The text without the few characters that no database takes."""
+    return _NOT_STORABLE.sub("\ufffd", text)
 
 
 def content_hash(text: str) -> str:

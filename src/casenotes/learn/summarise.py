@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from casenotes.learn.instructions import instruction_in
-from casenotes.learn.normalise import collapse, cut
+from casenotes.learn.normalise import collapse, cut, storable
 from casenotes.learn.prompts import filled
 from casenotes.learn.transcript import TAG_OPENERS, masked, spoken
 from casenotes.masking import mask
@@ -38,6 +38,7 @@ def truncated(messages: Sequence[Message], outcome: Outcome, max_characters: int
 
 def presentable(summary: str, outcome: Outcome) -> str:
     """The summary, unless it reads like an instruction: it will stand in front of later runs."""
+    summary = storable(summary)
     if summary and instruction_in(summary) is None:
         return summary
     return f"{ENDED[outcome]}. What was said in it reads like an instruction and is left out."

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -178,6 +178,9 @@ class Memory:
                 context, log, shown = await self._contexts.first(
                     own, turn.id, saved.given, seconds, apart=turn.is_apart
                 )
+            except BaseException:  # nobody will ever complete it
+                await asyncio.shield(self._abort(turn))
+                raise
             finally:  # the turn does not wait for its own input to be embedded
                 self._embed(turn, saved)
         self._shown.add(own, shown, turn.id)
@@ -187,16 +190,26 @@ class Memory:
         tools = self._tools(turn, {str(message.id) for message in context.messages})
         return replace(turn, context=context, tools=tools, message_ids=ids, log=log)
 
+    async def _abort(self, turn: Turn) -> None:
+        with suppress(CasenotesError):
+            await self._save(turn, (), "aborted")
+
     async def step(self, turn: Turn, messages: Input) -> Context:
         """Save what happened since the last model call and return the context for the next one.
 
         What the turn began with stays, so that the beginning of the prompt stays the same; layers that
-        change within a turn, such as the plan, are asked again.
+        change within a turn, such as the plan, are asked again. Calling it again with the same messages
+        after an error, or after it was cancelled, saves nothing twice.
         """
         started = time.perf_counter()
         turn.closing.clear()  # the turn goes on, should a `complete` have failed before
-        await self._continue(turn, messages, None)
-        context, shown = await self._contexts.next(turn, {"save": time.perf_counter() - started})
+        known = len(turn.message_ids)
+        try:
+            await self._continue(turn, messages, None)
+            context, shown = await self._contexts.next(turn, {"save": time.perf_counter() - started})
+        except BaseException:
+            del turn.message_ids[known:]  # a repeated call gives its messages the same ids again
+            raise
         self._shown.add(turn.scope, shown, turn.id)
         return context
 

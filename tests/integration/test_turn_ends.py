@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from conversation import LATER, MIRA, NOW, SAID, SKEW, entry, opened, proposes, settings, turn
+from conversation import LATER, MIRA, NOW, SAID, SKEW, entry, looked, opened, proposes, settings, turn
 
-from casenotes import Scope
+from casenotes import Message, Scope
 from casenotes.config import (
     BudgetSettings,
     EpisodesSettings,
@@ -244,3 +246,51 @@ def test_counting_keeps_no_text() -> None:
     ]
     assert all(isinstance(part, int) for key in counted._known for part in key)
     assert len(counted._known) <= 2
+
+
+class Stubborn(BaseLayer):
+    """Lets its host wait until it is told to answer."""
+
+    name = "stubborn"
+    every_step = True
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def recall(self, request: RecallRequest) -> str:
+        self.asked.set()
+        await asyncio.sleep(60)
+        return ""
+
+
+async def cancelled(layer: Stubborn, call: Coroutine[Any, Any, object]) -> None:
+    """Cancel a call that waits for the layer."""
+    layer.asked.clear()
+    calling = asyncio.create_task(call)
+    await layer.asked.wait()
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+
+async def test_a_step_that_was_cancelled_and_is_repeated_saves_nothing_twice(store_url: str) -> None:
+    layer = Stubborn()
+    config = replace(settings(), recall_deadline_seconds=0.2)
+    async with opened(store_url, layers=[layer], config=config) as memory:
+        under_way = await memory.begin(MIRA, SAID)
+        said = looked(1, "found")
+        await cancelled(layer, memory.step(under_way, said))
+        await memory.step(under_way, said)
+        await cancelled(layer, memory.step(under_way, "I go on."))
+        await memory.complete(under_way, [Message("assistant", text) for text in ("I go on.", "Done.")])
+        log = await memory.history(MIRA)
+        assert [message.role for message in log] == ["user", "assistant", "tool", "assistant", "assistant"]
+        assert [message.id for message in log] == under_way.message_ids
+
+
+async def test_a_turn_whose_begin_was_cancelled_is_not_left_open(store_url: str) -> None:
+    layer = Stubborn()
+    async with opened(store_url, layers=[layer]) as memory:
+        await cancelled(layer, memory.begin(MIRA, SAID))
+        assert [message.text for message in await memory.history(MIRA)] == [SAID]
+        assert (await memory.stats()).open_turns == 0

@@ -259,7 +259,7 @@ class Memory:
         """The turn is saved by then: a note that cannot be made must not undo that."""
         try:
             said = [message for message in turn.log if message.id in turn.message_ids]
-            await self._keeper.record_failed_turn(child.parent, turn.id, said, error)
+            await self._keeper.record_failed_turn(child, turn.id, said, error)
         except CasenotesError as problem:
             self._events.emit("layer.failed", child.parent, source="attempts", error=str(problem))
 
@@ -322,7 +322,8 @@ class Memory:
 
         shown = self._shown.of(turn.scope, turn.id) if status != "open" else ()
         learners = self._learners(turn, status)
-        mark = TurnMark(turn.id, status, self._clock.now(), learners, shown, turn.is_apart)
+        parent = turn.child.parent.thread_id if turn.child and status == "open" else None
+        mark = TurnMark(turn.id, status, self._clock.now(), learners, shown, turn.is_apart, parent)
         checked = self._checked(messages, turn.id, len(turn.message_ids))
         saved = await self._store.append(turn.scope, checked, mark)
         self._shown.saved(turn.scope, turn.id, shown)
@@ -361,20 +362,31 @@ class Memory:
         return (recall_tool(search, self._settings.episodic.recall_tool_prompt), *tools)
 
     async def append(
-        self, scope: Scope, messages: Input, *, role: Role = "user", embed: bool = True
+        self, scope: Scope | ChildScope, messages: Input, *, role: Role = "user", embed: bool = True
     ) -> Appended:
         """Save messages outside a turn, for example from another system, and embed them.
 
         Messages without an id get a new one; give ids to make repeated calls harmless. With
-        `embed=False` the vectors are left to `embed` or to the next recall.
+        `embed=False` the vectors are left to `embed` or to the next recall. What is said to a sub-agent
+        that shares no memory is not searched.
         """
         checked = self._checked(as_messages(messages, role), new_id(self._clock.now()), 0)
+        if isinstance(scope, ChildScope):
+            return await self._append_apart(scope, checked)
         if not embed:
             return await self._store.append(scope, checked)
         with self._filler.expecting(scope):
             saved = await self._store.append(scope, checked)
             await self.embed(scope, saved.new_messages)
         return saved
+
+    async def _append_apart(self, child: ChildScope, messages: Sequence[Message]) -> Appended:
+        """In the thread of a sub-agent; vectors of one that shares memory are left to the next recall."""
+        from casenotes.stores.base import TurnMark
+
+        hidden = not child.shares_memory
+        mark = TurnMark(None, None, self._clock.now(), hidden=hidden, parent=child.parent.thread_id)
+        return await self._store.append(child.scope, messages, mark)
 
     async def embed(self, scope: Scope, messages: Sequence[Message]) -> int:
         """Make the vectors of saved messages; says how many. Failures become events."""
@@ -428,7 +440,7 @@ class Memory:
         return await self._store.history(scope, limit=limit, before=before, after=after)
 
     async def threads(self, scope: Scope) -> list[Thread]:
-        """The scope's threads, in order of creation."""
+        """The scope's threads, in order of creation; those of sub-agents have a `parent_id`."""
         from casenotes.learn.titles import title_of
 
         return [

@@ -121,7 +121,9 @@ class Memory:
         """See `casenotes.Memory.complete`."""
         return self._run(self._memory.complete(turn, messages, outcome, error=error, sync=sync))
 
-    def append(self, scope: Scope, messages: Input, *, role: Role = "user", embed: bool = True) -> Appended:
+    def append(
+        self, scope: Scope | ChildScope, messages: Input, *, role: Role = "user", embed: bool = True
+    ) -> Appended:
         """See `casenotes.Memory.append`."""
         return self._run(self._memory.append(scope, messages, role=role, embed=embed))
 

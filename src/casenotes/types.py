@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,6 @@ SPEAKERS: tuple[Role, ...] = ("user", "assistant")
 STEP_STATUSES: tuple[StepStatus, ...] = get_args(StepStatus)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 MAX_ID_BYTES = 512
-CHILD_MARK = re.compile(r"/[^/]+-[0-9a-f]{8}$")
 RECALL_TOOL = "recall_memory"
 
 
@@ -162,7 +160,10 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One conversation, as listed; where nobody has `named` it, its title is what the user said first."""
+    """One conversation, as listed; where nobody has `named` it, its title is what the user said first.
+
+    That of a sub-agent has the conversation it works for as `parent_id`; what is said `apart` is no memory.
+    """
 
     thread_id: str
     title: str | None
@@ -171,6 +172,8 @@ class Thread:
     created_at: datetime
     updated_at: datetime
     named: bool = True
+    parent_id: str | None = None
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,11 +416,6 @@ class Receipt:
 
     def __iter__(self) -> Iterator[CandidateReceipt]:
         return iter(self.candidates)
-
-
-def is_child(thread_id: str, parent_id: str) -> bool:
-    """Whether a thread was made by `Scope.child` for a sub-agent of another, or for one of that one's."""
-    return CHILD_MARK.search(thread_id) is not None and thread_id.startswith(f"{parent_id}/")
 
 
 def id_problem(value: object) -> str | None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from casenotes import Scope, sync
+
 GOOD = [
     {
         "id": "1",
@@ -143,6 +145,28 @@ def test_export_and_import_are_inverse(filled: Cli) -> None:
     assert "vector" not in first
     only_bob = filled("export", "--resource", "bob").stdout.splitlines()
     assert [json.loads(line)["id"] for line in only_bob] == ["3"]
+
+
+def test_what_sub_agents_said_is_no_memory_in_a_copy_either(cli: Cli) -> None:
+    parent = Scope("default", "ann", "monday")
+    with sync.Memory.open(f"sqlite:///{cli.directory}/casenotes.db", embedder="static", model="") as memory:
+        memory.complete(memory.begin(parent, "The hangar is closed."), "I see.")
+        for shares in (False, True):
+            child = memory.begin(parent.child("helper", shares_memory=shares), f"Look at zeppelin {shares}.")
+            memory.complete(child, "It flies.")
+        threads = memory.threads(parent)
+    cli("export", "-o", "out.jsonl")
+    cli("import", "out.jsonl", "--db", "sqlite:///copy.db")
+    with sync.Memory.open(f"sqlite:///{cli.directory}/copy.db", model="") as copy:
+        assert {(t.thread_id, t.parent_id, t.apart) for t in copy.threads(parent)} == {
+            (t.thread_id, t.parent_id, t.apart) for t in threads
+        }
+        found = {hit.content for hit in copy.recall(parent.owner, "Look at the zeppelin that flies", 9)}
+        assert "Look at zeppelin True." in found
+        assert "Look at zeppelin False." not in found
+    cli("export", "-o", "again.jsonl", "--db", "sqlite:///copy.db")
+    exported = [(cli.directory / name).read_text().splitlines() for name in ("out.jsonl", "again.jsonl")]
+    assert sorted(exported[0]) == sorted(exported[1])
 
 
 def test_an_export_is_private_and_never_replaces_the_store(filled: Cli) -> None:

@@ -107,6 +107,14 @@ class TestRebuild:
             plan = await memory.rebuild(MIRA)
             assert (plan.added, plan.gone, plan.changed) == ((), (), ())
 
+    async def test_nothing_is_learned_from_sub_agents(self, store_url: str) -> None:
+        async with opened(store_url, learning(stating(FIRST, SECOND), lambda _n: {})) as memory:
+            await turn(memory, MIRA, FIRST)
+            child = await memory.begin(MIRA.child("helper"), SECOND)
+            await memory.complete(child, "It does.")
+            plan = await memory.rebuild(MIRA)
+            assert ([entry.content for entry in plan.kept], plan.is_different) == ([FIRST], False)
+
     async def test_a_memory_that_changed_meanwhile_is_not_switched(self, store_url: str) -> None:
         await first_time(store_url)
         async with opened(store_url, better()) as memory:

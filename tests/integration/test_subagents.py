@@ -159,6 +159,14 @@ class TestAttempts:
             await memory.complete(under_way, "No idea.", outcome="failure")
             assert [attempt.tried for attempt in await memory.attempts(scope)] == ["No idea."]
 
+    async def test_r09_05_a_parent_that_has_not_spoken_yet_has_its_attempts_too(
+        self, shared_url: str, scope: Scope
+    ) -> None:
+        async with opened(shared_url) as memory:
+            under_way = await memory.begin(scope.child("helper"), TASK)
+            await memory.complete(under_way, "No.", outcome="failure")
+            assert [attempt.tried for attempt in await memory.attempts(scope)] == ["No."]
+
     async def test_a_note_that_cannot_be_made_does_not_undo_the_turn(
         self, shared_url: str, scope: Scope
     ) -> None:
@@ -166,11 +174,12 @@ class TestAttempts:
         async with opened(shared_url, on_event=events.append) as memory:
             child = scope.child("helper")
             under_way = await memory.begin(child, TASK)
+            await memory.erase(scope, scrub=False)
             receipt = await memory.complete(under_way, "No.", outcome="failure")
             assert receipt.outcome == "failure"
-            assert len(await memory.history(child.scope)) == 2
+            assert len(await memory.history(child.scope)) == 1
         failed = [event.data["source"] for event in events if event.name == "layer.failed"]
-        assert failed == ["attempts"], "the parent's thread does not exist"
+        assert failed == ["attempts"], "the parent's thread does not exist any more"
 
 
 class TestApart:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
-from conversation import LATER, MIRA, SAID, SKEW, entry, opened, proposes, turn
+from conversation import LATER, MIRA, SAID, SKEW, entry, opened, proposes, settings, turn
+from storage import run
 
+from casenotes.config import JobSettings
 from casenotes.stores.rows import migrations
 from casenotes.stores.sqlite.connect import APPLICATION_ID
 
@@ -78,8 +81,20 @@ async def test_postgres(postgres_url: str) -> None:
             connection.execute(f"ALTER TABLE casenotes.turns DROP COLUMN {column}")
         for column in ("turn_id", "hidden"):
             connection.execute(f"ALTER TABLE casenotes.messages DROP COLUMN {column}")
-        connection.execute("ALTER TABLE casenotes.threads DROP COLUMN run_seq")
+        for column in ("run_seq", "parent_id", "apart"):
+            connection.execute(f"ALTER TABLE casenotes.threads DROP COLUMN {column}")
         connection.execute("DELETE FROM casenotes.migrations WHERE number > 1")
     async with opened(postgres_url, proposes(entry(SKEW, SAID))) as memory:
         assert len(await memory.history(MIRA)) == 2
         assert (await turn(memory, LATER, SAID)).candidates[0].status == "stored"
+
+
+async def test_turns_that_an_older_release_closes_beside_are_learned_from(store_url: str) -> None:
+    """While processes are replaced one by one, those of the last release name no layers."""
+    async with opened(store_url, config=replace(settings(), jobs=JobSettings(in_process=False))) as memory:
+        under_way = await memory.begin(MIRA, SAID)
+        await memory.complete(under_way, "I see.")
+    run(store_url, "UPDATE turns SET learning = 'queued', pending = NULL")
+    async with opened(store_url, proposes(entry(SKEW, SAID))) as memory:
+        await memory.work(once=True)
+        assert ((await memory.stats()).queued_turns, (await memory.stats()).entries) == (0, 1)

@@ -216,6 +216,35 @@ class TestNothingIsLeft:
             assert (await memory.erase(MIRA)).is_proven
             assert left_in(store_url, [name]) == {}
 
+    async def test_conversations_with_names_like_those_of_sub_agents_stay(self, store_url: str) -> None:
+        acme, ticket = Scope("support", "mira", "acme"), Scope("support", "mira", "acme/ticket-20260114")
+        async with opened(store_url) as memory:
+            for scope in (acme, ticket):
+                await turn(memory, scope, "Hello.")
+            child = await memory.begin(acme.child("helper"), "Look.")
+            inner = await memory.begin(child.scope.child("inner"), "Look closer.")
+            under = {thread.thread_id: thread.parent_id for thread in await memory.threads(acme)}
+            assert under == {
+                "acme": None,
+                "acme/ticket-20260114": None,
+                child.scope.thread_id: "acme",
+                inner.scope.thread_id: child.scope.thread_id,
+            }
+            await memory.erase(acme, scrub=False)
+            assert [thread.thread_id for thread in await memory.threads(acme)] == ["acme/ticket-20260114"]
+
+    async def test_what_a_sub_agent_failed_at_goes_with_its_thread(self, store_url: str) -> None:
+        name = canary()
+        async with opened(store_url) as memory:
+            await turn(memory, MIRA, "Hello.")
+            child = await memory.begin(MIRA.child("helper"), f"Call {name}.")
+            await memory.complete(child, f"{name} hung up.", "failure", error=f"no answer from {name}")
+            await memory.record_attempt(MIRA, "Write a letter", "by hand", "no stamps")
+            assert len(await memory.attempts(MIRA)) == 2
+            assert (await memory.erase(child.scope)).is_proven
+            assert [attempt.task for attempt in await memory.attempts(MIRA)] == ["Write a letter"]
+            assert left_in(store_url, [name]) == {}
+
     async def test_a_user_who_comes_back_is_found_again_in_every_open_memory(self, store_url: str) -> None:
         async with opened(store_url) as one, opened(store_url) as two:
             for memory in (one, two):

@@ -454,6 +454,7 @@ async def test_no_run_tells_of_what_is_hidden(store_url: str) -> None:
         scope = at(VICTIM, "forgotten")
         said = await memory.append(scope, [Message("user", VAULT), Message("user", "The door is green.")])
         await memory.forget(scope, message_id=said.messages[0].id)
+        stage.clock.advance(timedelta(minutes=1))
         await memory.finish(scope)
         newest = (await memory.episodes(VICTIM))[-1]
         assert (newest.thread_id, "green" in newest.summary, "vault" in newest.summary) == (

@@ -11,7 +11,7 @@ from casenotes.curate.desk import Desk
 from casenotes.curate.residue import Residue, pieces_of, scan
 from casenotes.errors import InvalidScope
 from casenotes.stores.revisions import Erasure
-from casenotes.types import Scope, is_child
+from casenotes.types import Scope
 
 UNSEEN = "the store's files cannot be read from here; run the command on the database server"
 
@@ -54,11 +54,19 @@ async def erase(desk: Desk, scope: Scope, *, scrub: bool) -> Erased:
 
 
 async def _children(desk: Desk, scope: Scope) -> list[Scope]:
-    """The threads of sub-agents that worked for a thread: what was said to them came from it."""
+    """The threads of sub-agents that worked for a thread, and of theirs: what was said to them came from it."""
     if scope.thread_id is None:
         return []
-    threads = await desk.store.threads(scope)
-    return [replace(scope, thread_id=t.thread_id) for t in threads if is_child(t.thread_id, scope.thread_id)]
+    parents = {thread.thread_id: thread.parent_id for thread in await desk.store.threads(scope)}
+    return [replace(scope, thread_id=name) for name in _below(parents, scope.thread_id)]
+
+
+def _below(parents: Mapping[str, str | None], parent_id: str) -> list[str]:
+    """The threads under one, those under them included; a circle is gone round once."""
+    found = [parent_id]
+    for name in found:
+        found += [child for child, parent in parents.items() if parent == name and child not in found]
+    return found[1:]
 
 
 async def _residue(erasure: Erasure, pieces: set[bytes]) -> Residue:

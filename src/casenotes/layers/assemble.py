@@ -53,7 +53,7 @@ class ContextMaker:
         `apart` leaves out all layers of the resource, as for sub-agents.
         """
         started = time.perf_counter()
-        log = await self._store.history(scope, limit=max(self._last_messages, len(given)))
+        log = await self._store.recent(scope, max(self._last_messages, len(given)))
         seconds["recent_messages"] = time.perf_counter() - started
         own = {str(message.id) for message in given}
         layers = in_reach(self._layers, scope, apart=apart)

@@ -17,7 +17,7 @@ from casenotes.layers.subagents import LOG, attempts_of, briefing, failed_turn, 
 from casenotes.stores.base import Store
 from casenotes.stores.states import StateVersion
 from casenotes.tokens import TokenCounter
-from casenotes.types import Attempt, Briefing, Episode, Message, Outcome, Plan, Profile, Scope
+from casenotes.types import Attempt, Briefing, ChildScope, Episode, Message, Outcome, Plan, Profile, Scope
 
 UNDO = "undo:"
 CONTEXT_MESSAGES = 6
@@ -106,11 +106,11 @@ class Keeper:
         return await record_attempt(self._log(scope), new_attempt(task, tried, error, outcome, self._clock))
 
     async def record_failed_turn(
-        self, scope: Scope, turn_id: str, messages: Sequence[Message], error: str
+        self, child: ChildScope, turn_id: str, messages: Sequence[Message], error: str
     ) -> Attempt:
-        """Note that a sub-agent failed, once a turn."""
+        """Note in its parent's thread that a sub-agent failed, once a turn."""
         attempt = new_attempt(*failed_turn(messages, error), "failure", self._clock)
-        return await record_attempt(self._log(scope), attempt, turn_id)
+        return await record_attempt(self._log(child.parent), attempt, turn_id, child.thread_id)
 
     async def attempts(self, scope: Scope) -> list[Attempt]:
         """What was tried in vain in a thread, oldest first."""
@@ -120,7 +120,7 @@ class Keeper:
         """What a sub-agent is told; without a context, the last few messages of the thread."""
         attempts = await self.attempts(scope)
         if context is None:
-            context = await self._store.history(scope, limit=CONTEXT_MESSAGES)
+            context = await self._store.recent(scope, CONTEXT_MESSAGES)
         return briefing(task, context, attempts, self._count_tokens)
 
     def _log(self, scope: Scope) -> LayerState:

@@ -86,8 +86,9 @@ class Learning:
         messages = (await self._store.jobs.log(turn.scope, turn.turn_id, 0)).messages
         state = self._states.of(layer.name, layer.scope, turn.scope, turn_id=turn.turn_id)
         request = LearnRequest(turn.scope, turn.turn_id, lease, messages, state, _outcome(turn))
-        async with asyncio.timeout(self._hook_seconds):
-            await layer.learn(request)
+        if messages:  # what was said may have been forgotten meanwhile
+            async with asyncio.timeout(self._hook_seconds):
+                await layer.learn(request)
         await self._store.jobs.learned(lease, turn.turn_id, layer.name)
 
     def notice(self, scope: Scope) -> None:

@@ -40,10 +40,13 @@ ALIKE = 0.5
 _TASK = re.compile(r"<briefing>\n<task>\n(.*?)\n</task>\n", re.DOTALL)
 
 
-async def record_attempt(state: LayerState, attempt: Attempt, turn_id: str = "") -> Attempt:
+async def record_attempt(
+    state: LayerState, attempt: Attempt, turn_id: str = "", thread_id: str = ""
+) -> Attempt:
     """Add an attempt to a thread's log; its number is given out here, also with several writers.
 
-    That of a turn which is there already is not added again.
+    That of a turn which is there already is not added again. The sub-agent's own thread is noted with it, so
+    that it goes when that one is erased.
     """
     noted: list[Attempt] = []
 
@@ -53,7 +56,8 @@ async def record_attempt(state: LayerState, attempt: Attempt, turn_id: str = "")
             noted.append(_attempt(known[0]))
             return value
         noted.append(replace(attempt, number=rows[-1]["number"] + 1 if rows else 1))
-        return {"items": [*rows, {**_row(noted[-1]), "turn_id": turn_id}][-MAX_ATTEMPTS:]}
+        row = {**_row(noted[-1]), "turn_id": turn_id, "thread_id": thread_id}
+        return {"items": [*rows, row][-MAX_ATTEMPTS:]}
 
     await change(state, decide, "attempt")
     return noted[-1]

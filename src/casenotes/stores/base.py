@@ -37,15 +37,18 @@ class TurnMark:
     """Which turn messages belong to; with a status it opens or closes the turn together with them.
 
     `learners` are the layers that shall learn from a turn that is closed; one that has learned from it does
-    not do so again. `hidden` messages are kept in the log and never recalled.
+    not do so again. `hidden` messages are kept in the log and never recalled. A `parent` is the thread for
+    which a sub-agent works in this one; if its first messages are hidden, all others are, too. Messages of
+    no turn have no `turn_id`.
     """
 
-    turn_id: str
+    turn_id: str | None
     status: TurnStatus | None
     at: datetime
     learners: Sequence[str] = ()
     shown: Sequence[Shown] = ()
     hidden: bool = False
+    parent: str | None = None
 
     @property
     def pending(self) -> str | None:
@@ -240,6 +243,10 @@ class Store(Protocol):
         self, scope: Scope, *, limit: int, before: int | None = None, after: int | None = None
     ) -> list[Message]:
         """A window of a thread, oldest first: the last before, or the first after, a sequence number."""
+        ...
+
+    async def recent(self, scope: Scope, limit: int) -> list[Message]:
+        """The newest messages of a thread, oldest first, without what was forgotten."""
         ...
 
     async def messages(self, scope: Scope, ids: Sequence[str]) -> dict[str, Message]:

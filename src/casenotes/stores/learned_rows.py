@@ -195,6 +195,8 @@ def turn_states(rows: Iterable[Sequence[Any]], time: Callable[[Any], datetime]) 
     """Turns of any scope."""
     for agent, resource, thread, turn_id, status, learning, attempts, error, due_at, pending in rows:
         scope = Scope(agent, resource or None, thread)
+        if pending is None and learning in ("queued", "dead"):
+            pending = EPISODIC  # closed by an older release, which knows no other layer
         layers = tuple(name for name in (pending or "").split(",") if name)
         yield TurnState(scope, turn_id, status, learning, attempts, error, time(due_at), layers)
 

@@ -84,11 +84,18 @@ def message_from_row(row: Sequence[Any], time: Callable[[Any], datetime]) -> Mes
 
 def thread_from_row(row: Sequence[Any], time: Callable[[Any], datetime]) -> Thread:
     """A thread as listed."""
-    thread_id, title, metadata, first_words, count, created_at, updated_at = row
+    thread_id, title, metadata, first_words, count, created_at, updated_at, parent_id, apart = row
     named = title is not None
-    about = decode_metadata(metadata)
     return Thread(
-        thread_id, title if named else first_words, about, count, time(created_at), time(updated_at), named
+        thread_id,
+        title if named else first_words,
+        decode_metadata(metadata),
+        count,
+        time(created_at),
+        time(updated_at),
+        named,
+        parent_id,
+        bool(apart),
     )
 
 

@@ -13,8 +13,12 @@ from casenotes.stores.rows import scope_key, thread_key
 from casenotes.stores.states import EventRow, OfTurn, StateVersion, items_of_thread, texts_in, without_thread
 from casenotes.types import Episode, Message, Scope
 
-COMMON = frozenset(("field", "at", "by", "outcome", "status", "source", "task", "model", "type"))
-"""What stands under these names stands in many states, and in other databases of the same server."""
+COMMON = {
+    "state": frozenset(("field", "at", "by", "outcome", "status")),
+    "event": frozenset(("outcome", "status", "source", "task", "model")),
+    "parts": frozenset(("type", "name")),
+}
+"""What stands under these names is the same for many users, and in other databases of the same server."""
 
 Time = Callable[[Any], datetime]
 
@@ -74,26 +78,31 @@ def events_from_rows(rows: Iterable[Sequence[Any]], time: Time) -> list[EventRow
 
 
 def stripped_states(key: Values, rows: Iterable[Sequence[Any]]) -> list[Values]:
-    """New values for those versions of a resource's states that hold something of an erased thread."""
+    """New values for those versions of a scope's states that hold something of an erased thread."""
     return [
-        {**key, "layer": layer, "version": version, "value": json.dumps(without, ensure_ascii=False)}
-        for layer, version, stored in rows
+        {**key, "kept_in": kept_in, "layer": layer, "version": version, "value": _json(without)}
+        for kept_in, layer, version, stored in rows
         if (value := json.loads(stored)) and items_of_thread(value, key["thread"])
         for without in [without_thread(value, key["thread"])]
     ]
 
 
 def renewed_states(key: Values, stripped: Iterable[Values]) -> list[Values]:
-    """Parameters of the layers whose states were changed."""
-    return [{**key, "layer": layer} for layer in sorted({values["layer"] for values in stripped})]
+    """Parameters of the states that were changed."""
+    changed = sorted({(values["kept_in"], values["layer"]) for values in stripped})
+    return [{**key, "kept_in": kept_in, "layer": layer} for kept_in, layer in changed]
 
 
 def texts_in_json(rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Every text that anybody wrote in stored values; what stands around them is the same for all."""
-    return [text for (stored,) in rows for text in texts_in(json.loads(stored), without=COMMON)]
+    """Every text that anybody wrote in stored values, as it stands there."""
+    return [_json(text)[1:-1] for kind, stored in rows for text in texts_in(json.loads(stored), COMMON[kind])]
 
 
 def texts_of_thread(thread_id: str, rows: Iterable[Sequence[Any]]) -> list[str]:
-    """What stems from a thread in the states of its resource."""
-    found = (items_of_thread(json.loads(stored), thread_id) for _layer, _version, stored in rows)
-    return [text for items in found for text in texts_in(items, without=COMMON)]
+    """What stems from a thread in the states of its scope, as it stands there."""
+    found = (items_of_thread(json.loads(stored), thread_id) for _kept_in, _layer, _version, stored in rows)
+    return [_json(text)[1:-1] for items in found for text in texts_in(items, COMMON["state"])]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

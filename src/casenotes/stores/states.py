@@ -1,10 +1,10 @@
 """The part of the store contract that concerns what layers keep: states with versions, summaries, events.
 
 A state belongs to one layer and one scope: to a thread where the scope names one, else to the whole
-resource. It is written by compare-and-set: whoever has not seen the newest version writes nothing. In a
-state of the whole resource, what stems from one thread is an object in the list `items` with its
-`thread_id`: erasing the thread takes it out of every version, and gives the newest one the next number, so
-that whoever has seen it before writes nothing.
+resource. It is written by compare-and-set: whoever has not seen the newest version writes nothing. What
+stems from another thread than the state's own is an object in the list `items` with its `thread_id`: erasing
+the thread takes it out of every version, and gives the newest one the next number, so that whoever has
+seen it before writes nothing.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class EventStore(Protocol):
 
 
 def items_of_thread(value: Mapping[str, Any], thread_id: str) -> list[Mapping[str, Any]]:
-    """What of a resource's state stems from a thread."""
+    """What of a state stems from a thread."""
     return [item for item in _items(value) if _is_of(item, thread_id)]
 
 

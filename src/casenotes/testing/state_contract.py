@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from casenotes.errors import InvalidScope
 from casenotes.stores.base import Store, TurnMark
+from casenotes.stores.revisions import ItemChange, NewRevision
 from casenotes.stores.states import EventRow, OfTurn, StateVersion
 from casenotes.testing.values import ANN, BOB, NOON, STRANGERS, ids, refused, said
-from casenotes.types import Episode, Message, Scope
+from casenotes.types import Episode, Message, Scope, ToolCall, ToolResult
 
 USER = ANN.owner
 
@@ -253,6 +255,61 @@ class StateContract:
         found = await store.passages(ANN, ["m5", "m6", "x1", "b0", "none"], 2, 1)
         assert ids(found) == ["m3", "m4", "m5", "m6", "m7", "x0", "x1"]
         assert await store.passages(BOB, ["m5"], 2, 1) == []
+
+    async def test_a_thread_knows_for_which_other_one_a_sub_agent_works_in_it(self, store: Store) -> None:
+        child = replace(ANN, thread_id="child")
+        mark = TurnMark("u", "open", NOON, hidden=True, parent="t1")
+        await store.append(child, [said("task")], mark)
+        await store.append(child, [said("late")])
+        threads = {thread.thread_id: thread for thread in await store.threads(USER)}
+        assert (threads["child"].parent_id, threads["child"].apart) == ("t1", True)
+        assert (threads["t1"].parent_id, threads["t1"].apart, threads["t1"].message_count) == (None, False, 0)
+        assert ids(await store.recent(child, 10)) == ["task", "late"], "in its own thread all is said"
+        assert await store.entries.hidden(USER, ["task", "late"]) == {"task", "late"}
+        await store.append(replace(ANN, thread_id="shares"), [said("s")], replace(mark, hidden=False))
+        assert await store.entries.hidden(USER, ["s"]) == set()
+
+    async def test_what_stems_from_a_thread_goes_from_states_of_others(self, store: Store) -> None:
+        await store.append(ANN, [said("a")])
+        items = [{"thread_id": "child", "text": "the words of a child"}, {"thread_id": "", "text": "my own"}]
+        assert await store.states.write(ANN, "notes", version(1, items=items), keep=10)
+        child = replace(ANN, thread_id="child")
+        await store.append(child, [said("task")])
+        assert b"the words of a child" in await store.erasure.traces(child)
+        await store.erasure.erase(child)
+        kept = await store.states.read(ANN, "notes")
+        assert (kept.version, kept.value) == (2, {"items": items[1:]})
+        assert not await store.states.write(ANN, "notes", version(2, items=items), keep=10), "seen before"
+
+    async def test_traces_are_looked_for_as_they_are_stored(self, store: Store) -> None:
+        """Tool results have line ends and quotation marks, which JSON escapes."""
+        result = ToolResult("c1", 'host-1\nuser "anna" of Uppsala')
+        call = ToolCall("c1", "delegate", {"task": "call the account of Anna"})
+        await store.append(ANN, [replace(said("a"), parts=(call, result))])
+        await store.events.add(ANN, [EventRow("x", NOON, {"error": 'no "door" here'})], 10)
+        traces = await store.erasure.traces(ANN)
+        for text in (result.content, "call the account of Anna", 'no "door" here'):
+            stored = json.dumps(text)[1:-1].encode()
+            assert stored in traces
+            assert await store.erasure.still_there([stored]) == {stored}
+
+    async def test_recent_messages_are_those_that_were_not_forgotten(self, store: Store) -> None:
+        await store.append(ANN, [said(f"m{n}") for n in range(4)])
+        change = ItemChange("m2", "forgotten", kind="message")
+        assert await store.revisions.revise(ANN, NewRevision("r1", "user", NOON, [change]))
+        assert ids(await store.recent(ANN, 10)) == ["m0", "m1", "m3"]
+        assert ids(await store.recent(ANN, 2)) == ["m1", "m3"]
+        await store.revisions.undo(ANN, "r1", NOON)
+        assert ids(await store.recent(ANN, 2)) == ["m2", "m3"]
+        assert await store.recent(BOB, 10) == []
+
+    async def test_what_was_said_apart_stays_hidden_when_forgetting_is_undone(self, store: Store) -> None:
+        mark = TurnMark("u", "open", NOON, hidden=True, parent="t0")
+        await store.append(ANN, [said("task")], mark)
+        change = ItemChange("task", "forgotten", kind="message")
+        assert await store.revisions.revise(ANN, NewRevision("r1", "user", NOON, [change]))
+        await store.revisions.undo(ANN, "r1", NOON)
+        assert await store.entries.hidden(USER, ["task"]) == {"task"}
 
     async def test_hidden_messages_are_in_the_log_and_nowhere_else(self, store: Store) -> None:
         await store.append(ANN, [said("a")])

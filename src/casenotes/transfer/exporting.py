@@ -26,7 +26,9 @@ async def export_lines(
 
 async def _thread_lines(memory: Memory, owner: Scope, thread: Thread) -> AsyncIterator[dict[str, Any]]:
     scope = Scope(owner.agent_id, owner.resource_id, thread.thread_id)
-    place = {"agent": scope.agent_id, "scope": scope.resource_id, "thread": scope.thread_id}
+    place: dict[str, Any] = {"agent": scope.agent_id, "scope": scope.resource_id, "thread": scope.thread_id}
+    if thread.parent_id is not None:
+        place |= {"parent": thread.parent_id, "shares_memory": not thread.apart}
     after = 0
     while messages := await memory.history(scope, WINDOW, after=after):
         for message in messages:
@@ -37,7 +39,7 @@ async def _thread_lines(memory: Memory, owner: Scope, thread: Thread) -> AsyncIt
         yield {"kind": "thread", **place, "title": title, "metadata": dict(thread.metadata)}
 
 
-def _message_line(message: Message, place: dict[str, str | None]) -> dict[str, Any]:
+def _message_line(message: Message, place: dict[str, Any]) -> dict[str, Any]:
     line: dict[str, Any] = {
         "id": message.id,
         **place,

@@ -121,7 +121,7 @@ async def _save_lines(
 ) -> tuple[Scope, list[Message]]:
     """Save lines of one thread; if one of them is at fault, find it and keep the others."""
     try:
-        result = await memory.append(scope, [line.message for line in lines], embed=False)
+        result = await memory.append(lines[0].child or scope, [line.message for line in lines], embed=False)
     except (UsageError, MessageConflict) as error:
         if len(lines) == 1 and (renamed := _with_thread_in_id(lines[0], error)):
             return await _save_lines(memory, scope, [renamed], summary)
@@ -132,7 +132,8 @@ async def _save_lines(
         return scope, [message for _, messages in kept for message in messages]
     for line, is_new in zip(lines, _first_times(lines, result.new_ids), strict=True):
         summary.count(line, is_new)
-    return scope, result.new_messages
+    child = lines[0].child
+    return scope, [] if child and not child.shares_memory else result.new_messages
 
 
 def _with_thread_in_id(line: MessageLine, error: CasenotesError) -> MessageLine | None:

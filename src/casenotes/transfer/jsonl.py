@@ -2,13 +2,15 @@
 
     {"id": "m1", "scope": "user-42", "thread": "t-7", "role": "user", "time": "2026-03-01", "text": "…"}
 
-`scope` is the resource. Our own export adds `agent`, `parts` and `metadata`, and lines with
-`"kind": "thread"` for titles. A line is either understood whole or refused with a reason.
+`scope` is the resource. Our own export adds `agent`, `parts` and `metadata`, for threads of sub-agents
+`parent` and `shares_memory`, and lines with `"kind": "thread"` for titles. A line is either understood whole
+or refused with a reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from casenotes.errors import CasenotesError, InvalidMessage
@@ -27,7 +29,7 @@ from casenotes.transfer.lines import (
     own_id,
     parse_time,
 )
-from casenotes.types import Message, Scope
+from casenotes.types import ChildScope, Message, Scope
 
 
 def read_lines(values: Iterable[Value], options: ReadOptions) -> Iterator[tuple[Line, int]]:
@@ -77,7 +79,17 @@ def _message_line(
         parts=_parts(item.get("parts")),
         metadata=metadata,
     )
-    return MessageLine(number, scope, message, replaced, time is None)
+    return MessageLine(number, scope, message, replaced, time is None, child=_child(item, scope))
+
+
+def _child(item: Mapping[str, Any], scope: Scope) -> ChildScope | None:
+    """Where a sub-agent works, if the message was said there."""
+    parent, shares = item.get("parent"), item.get("shares_memory", False)
+    if parent is None:
+        return None
+    if not isinstance(shares, bool):
+        raise InvalidMessage(f"the field 'shares_memory' is {shares!r:.80}; it must be true or false")
+    return ChildScope(replace(scope, thread_id=parent), "", str(scope.thread_id), shares)
 
 
 def _scope(item: Mapping[str, Any], options: ReadOptions) -> Scope:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
 from casenotes.errors import InvalidMessage
-from casenotes.types import ROLES, Message, Role, Scope
+from casenotes.types import ROLES, ChildScope, Message, Role, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageLine:
-    """A message that was understood, and what was assumed to understand it."""
+    """A message that was understood, and what was assumed to understand it; `child` if a sub-agent heard it."""
 
     number: int
     scope: Scope
@@ -45,6 +45,7 @@ class MessageLine:
     replaced_role: str | None = None
     assumed_time: bool = False
     message_number: int | None = None
+    child: ChildScope | None = None
 
     @property
     def place(self) -> Place:

@@ -1,11 +1,14 @@
 """Remove a user's data from PostgreSQL for good: rows, dead rows, statistics and the write-ahead log.
 
 Deleted rows stay in the server's files until they are overwritten. Rewriting the tables and moving on to
-a new log segment leaves nothing; some of it only a superuser may do, and backups are out of reach.
+a new log segment leaves nothing; some of it only a superuser may do, and backups are out of reach. Other
+databases of the server are not looked at: no row of this one was ever there, and equal words would be taken
+for remains.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -51,7 +54,7 @@ class PostgresErasure:
         return counts
 
     async def _strip_states(self, connection: Connection, values: Values) -> None:
-        cursor = await connection.execute(self._access.statement("resource_states"), values)
+        cursor = await connection.execute(self._access.statement("scope_states"), values)
         stripped = stripped_states(values, await cursor.fetchall())
         if stripped:
             await connection.cursor().executemany(self._access.statement("replace_state"), stripped)
@@ -64,7 +67,7 @@ class PostgresErasure:
         texts = [text for (text,) in await self._access.fetch(scope, "stored_texts", values)]
         texts += texts_in_json(await self._access.fetch(scope, "stored_json", values))
         if scope.thread_id:
-            kept = await self._access.fetch(scope, "resource_states", values)
+            kept = await self._access.fetch(scope, "scope_states", values)
             texts += texts_of_thread(scope.thread_id, kept)
         vectors = await self._access.fetch(scope, "stored_vectors", values)
         return [
@@ -90,11 +93,18 @@ class PostgresErasure:
 
     async def files(self) -> list[Path]:
         """See Erasure.files."""
-        ((directory,),) = await self._access.fetch_all_scopes("data_directory", {})
+        ((directory, own),) = await self._access.fetch_all_scopes("data_directory", {})
         if directory is None or not os.access(directory, os.R_OK | os.X_OK):
             return []
-        paths = [Path(folder, name) for folder, _folders, names in os.walk(directory) for name in names]
-        return [path for path in paths if path.is_file()]
+        return await asyncio.to_thread(_files, Path(directory), own)
+
+
+def _files(directory: Path, own: str) -> list[Path]:
+    """All files of the server but those of other databases than its `own`."""
+    databases = (directory / "base").iterdir()
+    others = {folder for folder in databases if folder.name.isdigit() and folder.name != own}
+    paths = [Path(folder, name) for folder, _folders, names in os.walk(directory) for name in names]
+    return [path for path in paths if path.parent not in others and path.is_file()]
 
 
 async def _is_done(clean: Callable[[Connection], Awaitable[None]], connection: Connection) -> bool:

@@ -12,8 +12,8 @@ VALUES (%(agent)s, %(resource)s, 1, (SELECT 1000000 * count FROM casenotes.erasu
 ON CONFLICT (agent_id, resource_id) DO UPDATE SET change = s.change + 1
 RETURNING change
 
--- name: last_seq
-SELECT last_seq FROM casenotes.threads
+-- name: thread_state
+SELECT last_seq, apart FROM casenotes.threads
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
 
 -- name: insert_message
@@ -29,6 +29,17 @@ ON CONFLICT (agent_id, resource_id, thread_id)
 DO UPDATE SET last_seq = excluded.last_seq,
               created_at = least(t.created_at, excluded.created_at),
               updated_at = greatest(t.updated_at, excluded.updated_at)
+
+-- name: note_parent
+-- The first time that a sub-agent speaks in it.
+UPDATE casenotes.threads SET parent_id = %(parent)s, apart = %(hidden)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND parent_id IS NULL
+
+-- name: ensure_parent
+-- What a sub-agent fails at is noted there, even if nobody has spoken in it yet.
+INSERT INTO casenotes.threads (agent_id, resource_id, thread_id, created_at, updated_at)
+VALUES (%(agent)s, %(resource)s, %(parent)s, %(at)s, %(at)s)
+ON CONFLICT DO NOTHING
 
 -- name: abandon_open_turns
 UPDATE casenotes.turns SET status = 'abandoned', closed_at = %(at)s
@@ -76,6 +87,15 @@ SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM 
    AND seq > %(after)s
  ORDER BY seq LIMIT %(limit)s
 
+-- name: recent
+-- Without what was forgotten; a thread that is apart has nothing but hidden messages.
+SELECT * FROM (
+    SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM casenotes.messages AS m
+     WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s
+       AND (NOT m.hidden OR (SELECT t.apart FROM casenotes.threads AS t WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s))
+     ORDER BY seq DESC LIMIT %(limit)s) AS newest
+ORDER BY seq
+
 -- name: messages_by_id
 SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM casenotes.messages
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND message_id = ANY(%(ids)s)
@@ -89,7 +109,7 @@ SELECT thread_id, title, metadata,
          ORDER BY seq LIMIT 1),
        (SELECT count(*) FROM casenotes.messages AS m
          WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = t.thread_id),
-       created_at, updated_at
+       created_at, updated_at, parent_id, apart
   FROM casenotes.threads AS t
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s
  ORDER BY created_at, thread_id
@@ -377,7 +397,7 @@ SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, er
 -- With a turn for one of these layers.
 SELECT t.agent_id, t.resource_id, t.thread_id FROM casenotes.turns AS t
  WHERE t.learning = 'queued' AND t.due_at <= %(now)s
-   AND EXISTS (SELECT 1 FROM unnest(%(layers)s::text[]) AS l (name) WHERE strpos(t.pending, ',' || l.name || ',') > 0)
+   AND EXISTS (SELECT 1 FROM unnest(%(layers)s::text[]) AS l (name) WHERE strpos(coalesce(t.pending, ',memory,'), ',' || l.name || ',') > 0)
    AND NOT EXISTS (SELECT 1 FROM casenotes.leases AS l
                     WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
                       AND l.thread_id = t.thread_id AND l.task = 'extract' AND l.expires_at > clock_timestamp())
@@ -396,10 +416,11 @@ SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, er
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND turn_id = %(turn)s
 
 -- name: turn_messages
+-- Nothing is learned from what was forgotten meanwhile.
 SELECT message_id, m.thread_id, seq, role, text, parts, metadata, created_at
   FROM casenotes.turns AS t JOIN casenotes.messages AS m
     ON m.agent_id = t.agent_id AND m.resource_id = t.resource_id AND m.thread_id = t.thread_id
-   AND m.seq >= t.first_seq AND m.turn_id = t.turn_id
+   AND m.seq >= t.first_seq AND m.turn_id = t.turn_id AND NOT m.hidden
  WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s AND t.turn_id = %(turn)s
  ORDER BY seq
 
@@ -408,20 +429,20 @@ SELECT * FROM (
     SELECT message_id, m.thread_id, seq, role, text, parts, metadata, created_at
       FROM casenotes.turns AS t JOIN casenotes.messages AS m
         ON m.agent_id = t.agent_id AND m.resource_id = t.resource_id AND m.thread_id = t.thread_id
-       AND m.seq < t.first_seq
+       AND m.seq < t.first_seq AND NOT m.hidden
      WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s AND t.turn_id = %(turn)s
        AND role IN ('user', 'assistant') AND trim(text) <> ''
      ORDER BY seq DESC LIMIT %(limit)s) AS newest
 ORDER BY seq
 
 -- name: turn_learned
--- By one layer; the turn is done with when no other is left.
+-- By one layer; the turn is done with when no other is left. Older releases name no layers: they know one.
 UPDATE casenotes.turns
-   SET pending = replace(pending, ',' || %(layer)s::text || ',', ','),
-       learning = CASE WHEN pending = ',' || %(layer)s::text || ',' THEN 'done' ELSE learning END,
-       error = CASE WHEN pending = ',' || %(layer)s::text || ',' THEN NULL ELSE error END
+   SET pending = replace(coalesce(pending, ',memory,'), ',' || %(layer)s::text || ',', ','),
+       learning = CASE WHEN coalesce(pending, ',memory,') = ',' || %(layer)s::text || ',' THEN 'done' ELSE learning END,
+       error = CASE WHEN coalesce(pending, ',memory,') = ',' || %(layer)s::text || ',' THEN NULL ELSE error END
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND turn_id = %(turn)s
-   AND learning IN ('queued', 'dead') AND strpos(pending, ',' || %(layer)s::text || ',') > 0
+   AND learning IN ('queued', 'dead') AND strpos(coalesce(pending, ',memory,'), ',' || %(layer)s::text || ',') > 0
 
 -- name: turn_failed
 UPDATE casenotes.turns SET attempts = attempts + %(counts)s, due_at = %(due_at)s, error = %(error)s,
@@ -525,7 +546,8 @@ UPDATE casenotes.entries AS e SET status = 'dropped', change = %(change)s
    AND e.agent_id = %(agent)s AND e.resource_id = %(resource)s
 
 -- name: show_messages
-UPDATE casenotes.messages AS m SET hidden = false
+UPDATE casenotes.messages AS m SET hidden = (SELECT t.apart FROM casenotes.threads AS t
+       WHERE t.agent_id = m.agent_id AND t.resource_id = m.resource_id AND t.thread_id = m.thread_id)
   FROM casenotes.revisions AS r
  WHERE r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
    AND r.kind = 'message' AND r.revision_id = %(revision)s AND m.agent_id = %(agent)s AND m.resource_id = %(resource)s
@@ -733,8 +755,9 @@ SELECT EXISTS (SELECT 1 FROM casenotes.messages
     OR EXISTS (SELECT 1 FROM casenotes.events WHERE position(%(piece)s::bytea IN convert_to(data, 'UTF8')) > 0)
 
 -- name: data_directory
--- Only those may know it who may read all settings.
-SELECT CASE WHEN pg_has_role('pg_read_all_settings', 'USAGE') THEN current_setting('data_directory') END
+-- And the name that this database has there. Only those may know it who may read all settings.
+SELECT CASE WHEN pg_has_role('pg_read_all_settings', 'USAGE') THEN current_setting('data_directory') END,
+       (SELECT oid::text FROM pg_catalog.pg_database WHERE datname = current_database())
 
 -- name: hidden_messages
 SELECT message_id FROM casenotes.messages
@@ -801,22 +824,20 @@ SELECT EXISTS (SELECT 1 FROM casenotes.scopes WHERE agent_id = %(agent)s AND res
         WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(turn_thread)s
           AND turn_id = %(turn)s))
 
--- name: resource_states
--- All versions of what is kept for the whole resource.
-SELECT layer, version, value FROM casenotes.layer_states
- WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = ''
+-- name: scope_states
+-- All versions of what layers keep for the resource and for its threads.
+SELECT thread_id, layer, version, value FROM casenotes.layer_states WHERE agent_id = %(agent)s AND resource_id = %(resource)s
 
 -- name: replace_state
 UPDATE casenotes.layer_states SET value = %(value)s
- WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = '' AND layer = %(layer)s AND version = %(version)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(kept_in)s AND layer = %(layer)s AND version = %(version)s
 
 -- name: renew_state
 -- Whoever decided on the newest version before something was taken out of it must decide again.
 UPDATE casenotes.layer_states SET version = version + 1
- WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = '' AND layer = %(layer)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(kept_in)s AND layer = %(layer)s
    AND version = (SELECT max(l.version) FROM casenotes.layer_states AS l
-                   WHERE l.agent_id = %(agent)s AND l.resource_id = %(resource)s AND l.thread_id = ''
-                     AND l.layer = %(layer)s)
+                   WHERE l.agent_id = %(agent)s AND l.resource_id = %(resource)s AND l.thread_id = %(kept_in)s AND l.layer = %(layer)s)
 
 -- name: run_start
 -- The last message of the thread's last finished run.
@@ -850,7 +871,7 @@ SELECT episode_id, summary, created_at, outcome, token_count, thread_id FROM cas
    AND (%(before)s::timestamptz IS NULL OR created_at < %(before)s)
    AND NOT EXISTS (SELECT 1 FROM casenotes.messages AS m JOIN casenotes.revisions AS r
                        ON r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
-                      AND r.kind = 'message' AND r.undone_at IS NULL AND r.created_at > e.created_at
+                      AND r.kind = 'message' AND r.undone_at IS NULL AND r.created_at >= e.created_at
                     WHERE m.agent_id = e.agent_id AND m.resource_id = e.resource_id AND m.thread_id = e.thread_id
                       AND m.hidden)
  ORDER BY created_at DESC, episode_id DESC LIMIT %(limit)s
@@ -862,7 +883,7 @@ SELECT episode_id, summary, created_at, outcome, token_count, thread_id FROM cas
    AND (%(before)s::timestamptz IS NULL OR created_at < %(before)s)
    AND NOT EXISTS (SELECT 1 FROM casenotes.messages AS m JOIN casenotes.revisions AS r
                        ON r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
-                      AND r.kind = 'message' AND r.undone_at IS NULL AND r.created_at > e.created_at
+                      AND r.kind = 'message' AND r.undone_at IS NULL AND r.created_at >= e.created_at
                     WHERE m.agent_id = e.agent_id AND m.resource_id = e.resource_id AND m.thread_id = e.thread_id
                       AND m.hidden)
  ORDER BY created_at DESC, episode_id DESC LIMIT %(limit)s
@@ -913,7 +934,7 @@ DELETE FROM casenotes.events
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 
 -- name: stored_json
--- Tool calls and results, what layers keep, what events tell: only the texts in it are anybody's.
-SELECT value FROM casenotes.layer_states WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
-UNION SELECT data FROM casenotes.events WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
-UNION SELECT parts FROM casenotes.messages WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s) AND parts IS NOT NULL
+-- By kind: in each of them other names stand for what is the same for everybody.
+SELECT 'state', value FROM casenotes.layer_states WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT 'event', data FROM casenotes.events WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT 'parts', parts FROM casenotes.messages WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s) AND parts IS NOT NULL

@@ -137,13 +137,13 @@ class PostgresStore:
         key = thread_key(scope)
         given = [replace(message, thread_id=key["thread"]) for message in messages]
         async with self.transaction(scope) as connection:
-            change = await self._value(connection, "next_change", key)
-            seq = await self._value(connection, "last_seq", key) or 0
+            (change,) = await self._row(connection, "next_change", key)
+            seq, apart = await self._row(connection, "thread_state", key) or (0, False)
             known = await self._known(connection, key, given)
             saved, added = _in_sequence(given, known, seq)
             if added:
-                await self._insert(connection, key, added, change, turn)
-            if turn and known:
+                await self._insert(connection, key, added, change, turn, apart)
+            if turn and turn.turn_id and known:
                 claimed = [{**key, "id": message_id, "turn": turn.turn_id} for message_id in known]
                 await connection.cursor().executemany(self._sql["claim_message"], claimed)
             if turn:
@@ -152,8 +152,11 @@ class PostgresStore:
         return Appended(given, key["thread"], [m.seq or 0 for m in saved], new_ids, known)
 
     async def _value(self, connection: Connection, name: str, values: Mapping[str, Any]) -> Any:
-        row = await (await connection.execute(self._sql[name], values)).fetchone()
+        row = await self._row(connection, name, values)
         return row[0] if row else None
+
+    async def _row(self, connection: Connection, name: str, values: Mapping[str, Any]) -> Any:
+        return await (await connection.execute(self._sql[name], values)).fetchone()
 
     async def _known(
         self, connection: Connection, key: Mapping[str, str], given: Sequence[Message]
@@ -169,11 +172,12 @@ class PostgresStore:
         added: Sequence[Message],
         change: int,
         turn: TurnMark | None,
+        apart: bool,
     ) -> None:
         common = {
             "change": change,
             "turn": turn.turn_id if turn else None,
-            "hidden": turn is not None and turn.hidden,
+            "hidden": apart or (turn is not None and turn.hidden),
         }
         rows = [{**_message_values(m, key), "seq": m.seq, **common} for m in added]
         times = [row["created_at"] for row in rows]
@@ -185,6 +189,10 @@ class PostgresStore:
         self, connection: Connection, key: Mapping[str, str], turn: TurnMark, first_seq: int
     ) -> None:
         values = {**key, "turn": turn.turn_id, "status": turn.status, "at": turn.at, "pending": turn.pending}
+        if turn.parent:
+            about = {**values, "parent": turn.parent, "hidden": turn.hidden}
+            await connection.execute(self._sql["note_parent"], about)
+            await connection.execute(self._sql["ensure_parent"], about)
         if turn.shown:
             items = [{**values, "kind": item.kind, "id": item.id} for item in turn.shown]
             await connection.cursor().executemany(self._sql["put_shown"], items)
@@ -206,6 +214,11 @@ class PostgresStore:
         }
         name = "history_before" if after is None else "history_after"
         return [_message(row) for row in await self.fetch(scope, name, values)]
+
+    async def recent(self, scope: Scope, limit: int) -> list[Message]:
+        """See Store.recent."""
+        rows = await self.fetch(scope, "recent", {**thread_key(scope), "limit": limit})
+        return [_message(row) for row in rows]
 
     async def messages(self, scope: Scope, ids: Sequence[str]) -> dict[str, Message]:
         """See Store.messages."""

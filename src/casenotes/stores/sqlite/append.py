@@ -35,13 +35,17 @@ class AppendRequest(NamedTuple):
 
 
 class _Tail:
-    """Where a thread ends: its last sequence number, its scope's change number, its new times."""
+    """Where a thread ends: its last sequence number, its scope's change number, its new times.
 
-    __slots__ = ("change", "seq", "times")
+    Of a thread that is apart, all messages are hidden.
+    """
 
-    def __init__(self, seq: int, change: int) -> None:
+    __slots__ = ("apart", "change", "seq", "times")
+
+    def __init__(self, seq: int, change: int, apart: bool) -> None:
         self.seq = seq
         self.change = change
+        self.apart = apart
         self.times: list[int] = []
 
 
@@ -105,15 +109,15 @@ class Appender:
 
     def _claim(self, connection: sqlite3.Connection, request: AppendRequest, message: Message) -> None:
         """A message known before belongs to the turn it is said in now, unless it was learned from."""
-        if request.turn:
+        if request.turn and request.turn.turn_id:
             agent, resource, thread = request.key
             values = {"agent": agent, "resource": resource, "thread": thread, "id": message.id}
             connection.execute(self._sql["claim_message"], values | {"turn": request.turn.turn_id})
 
     def _tail(self, connection: sqlite3.Connection, key: ThreadKey, tails: dict[ThreadKey, _Tail]) -> _Tail:
         if key not in tails:
-            seq, change = connection.execute(self._sql["thread_state"], (*key, *key[:2])).fetchone()
-            tails[key] = _Tail(seq or 0, (change or 0) + 1)
+            change, seq, apart = connection.execute(self._sql["thread_state"], key).fetchone()
+            tails[key] = _Tail(seq or 0, (change or 0) + 1, bool(apart))
         return tails[key]
 
     def _move_on(self, connection: sqlite3.Connection, tails: dict[ThreadKey, _Tail]) -> None:
@@ -145,7 +149,12 @@ class Appender:
             "at": micros(turn.at),
             "pending": turn.pending,
             "first_seq": first_seq,
+            "parent": turn.parent,
+            "hidden": turn.hidden,
         }
+        if turn.parent:
+            connection.execute(self._sql["note_parent"], values)
+            connection.execute(self._sql["ensure_parent"], values)
         if turn.shown:
             items = [values | {"kind": item.kind, "id": item.id} for item in turn.shown]
             connection.executemany(self._sql["put_shown"], items)
@@ -172,7 +181,7 @@ def _row(message: Message, request: AppendRequest, tail: _Tail) -> tuple[Any, ..
         created_at,
         tail.change,
         request.turn.turn_id if request.turn else None,
-        int(request.turn is not None and request.turn.hidden),
+        int(tail.apart or (request.turn is not None and request.turn.hidden)),
     )
 
 

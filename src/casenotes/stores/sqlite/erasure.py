@@ -42,7 +42,7 @@ class SqliteErasure:
             for table, name in (*ERASED, *(ERASED_WITH_RESOURCE if whole else ()))
         }
         if not whole:
-            stripped = stripped_states(values, connection.execute(self._sql["resource_states"], values))
+            stripped = stripped_states(values, connection.execute(self._sql["scope_states"], values))
             connection.executemany(self._sql["replace_state"], stripped)
             connection.executemany(self._sql["renew_state"], renewed_states(values, stripped))
         for name in AFTER_RESOURCE if whole else AFTER_THREAD:
@@ -58,7 +58,7 @@ class SqliteErasure:
         texts = [str(text) for (text,) in connection.execute(self._sql["stored_texts"], values) if text]
         texts += texts_in_json(connection.execute(self._sql["stored_json"], values))
         if values["thread"]:
-            kept = connection.execute(self._sql["resource_states"], values)
+            kept = connection.execute(self._sql["scope_states"], values)
             texts += texts_of_thread(values["thread"], kept)
         vectors = connection.execute(self._sql["stored_vectors"], values)
         return [*(text.encode() for text in texts if text), *(vector for (vector,) in vectors)]

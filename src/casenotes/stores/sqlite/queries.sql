@@ -1,9 +1,10 @@
 -- Every statement of the SQLite store. Each names its scope; values are always bound.
 
 -- name: thread_state
--- Where an append starts: the thread's last sequence number and the scope's change number.
-SELECT (SELECT last_seq FROM threads WHERE agent_id = ? AND resource_id = ? AND thread_id = ?),
-       (SELECT change FROM scopes WHERE agent_id = ? AND resource_id = ?)
+-- Where an append starts: the scope's change number, the thread's last sequence number, whether it is apart.
+SELECT s.change, t.last_seq, t.apart FROM (SELECT ?1 AS agent_id, ?2 AS resource_id) AS k
+  LEFT JOIN scopes AS s ON s.agent_id = k.agent_id AND s.resource_id = k.resource_id
+  LEFT JOIN threads AS t ON t.agent_id = k.agent_id AND t.resource_id = k.resource_id AND t.thread_id = ?3
 
 -- name: insert_message
 -- Parameters by position here and in the next two: they run once a message or a thread.
@@ -24,6 +25,17 @@ ON CONFLICT DO UPDATE SET last_seq = excluded.last_seq,
 INSERT INTO scopes (agent_id, resource_id, change, epoch)
 VALUES (?, ?, ?, (SELECT 1000000 * count FROM erasures))
 ON CONFLICT DO UPDATE SET change = excluded.change
+
+-- name: note_parent
+-- The first time that a sub-agent speaks in it.
+UPDATE threads SET parent_id = :parent, apart = :hidden
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND parent_id IS NULL
+
+-- name: ensure_parent
+-- What a sub-agent fails at is noted there, even if nobody has spoken in it yet.
+INSERT INTO threads (agent_id, resource_id, thread_id, created_at, updated_at)
+VALUES (:agent, :resource, :parent, :at, :at)
+ON CONFLICT DO NOTHING
 
 -- name: abandon_open_turns
 UPDATE turns SET status = 'abandoned', closed_at = :at
@@ -67,6 +79,15 @@ SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM 
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND seq > :after
  ORDER BY seq LIMIT :limit
 
+-- name: recent
+-- Without what was forgotten; a thread that is apart has nothing but hidden messages.
+SELECT * FROM (
+    SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM messages AS m
+     WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread
+       AND (m.hidden = 0 OR (SELECT t.apart FROM threads AS t WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread))
+     ORDER BY seq DESC LIMIT :limit)
+ORDER BY seq
+
 -- name: messages_by_id
 SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM messages
  WHERE agent_id = :agent AND resource_id = :resource
@@ -81,7 +102,7 @@ SELECT thread_id, title, metadata,
          ORDER BY seq LIMIT 1),
        (SELECT count(*) FROM messages AS m
          WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = t.thread_id),
-       created_at, updated_at
+       created_at, updated_at, parent_id, apart
   FROM threads AS t
  WHERE agent_id = :agent AND resource_id = :resource
  ORDER BY created_at, thread_id
@@ -344,7 +365,7 @@ SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, er
 -- With a turn for one of these layers.
 SELECT t.agent_id, t.resource_id, t.thread_id FROM turns AS t
  WHERE t.learning = 'queued' AND t.due_at <= :now
-   AND EXISTS (SELECT 1 FROM json_each(:layers) AS l WHERE instr(t.pending, ',' || l.value || ','))
+   AND EXISTS (SELECT 1 FROM json_each(:layers) AS l WHERE instr(coalesce(t.pending, ',memory,'), ',' || l.value || ','))
    AND NOT EXISTS (SELECT 1 FROM leases AS l
                     WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
                       AND l.thread_id = t.thread_id AND l.task = 'extract' AND l.expires_at > :clock)
@@ -362,10 +383,11 @@ SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, er
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND turn_id = :turn
 
 -- name: turn_messages
+-- Nothing is learned from what was forgotten meanwhile.
 SELECT message_id, m.thread_id, seq, role, text, parts, metadata, created_at
   FROM turns AS t JOIN messages AS m
     ON m.agent_id = t.agent_id AND m.resource_id = t.resource_id AND m.thread_id = t.thread_id
-   AND m.seq >= t.first_seq AND m.turn_id = t.turn_id
+   AND m.seq >= t.first_seq AND m.turn_id = t.turn_id AND m.hidden = 0
  WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread AND t.turn_id = :turn
  ORDER BY seq
 
@@ -374,19 +396,19 @@ SELECT * FROM (
     SELECT message_id, m.thread_id, seq, role, text, parts, metadata, created_at
       FROM turns AS t JOIN messages AS m
         ON m.agent_id = t.agent_id AND m.resource_id = t.resource_id AND m.thread_id = t.thread_id
-       AND m.seq < t.first_seq
+       AND m.seq < t.first_seq AND m.hidden = 0
      WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread AND t.turn_id = :turn
        AND role IN ('user', 'assistant') AND trim(text) <> ''
      ORDER BY seq DESC LIMIT :limit)
 ORDER BY seq
 
 -- name: turn_learned
--- By one layer; the turn is done with when no other is left.
-UPDATE turns SET pending = replace(pending, ',' || :layer || ',', ','),
-                 learning = CASE WHEN pending = ',' || :layer || ',' THEN 'done' ELSE learning END,
-                 error = CASE WHEN pending = ',' || :layer || ',' THEN NULL ELSE error END
+-- By one layer; the turn is done with when no other is left. Older releases name no layers: they know one.
+UPDATE turns SET pending = replace(coalesce(pending, ',memory,'), ',' || :layer || ',', ','),
+                 learning = CASE WHEN coalesce(pending, ',memory,') = ',' || :layer || ',' THEN 'done' ELSE learning END,
+                 error = CASE WHEN coalesce(pending, ',memory,') = ',' || :layer || ',' THEN NULL ELSE error END
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND turn_id = :turn
-   AND learning IN ('queued', 'dead') AND instr(pending, ',' || :layer || ',')
+   AND learning IN ('queued', 'dead') AND instr(coalesce(pending, ',memory,'), ',' || :layer || ',')
 
 -- name: turn_failed
 UPDATE turns SET attempts = attempts + :counts, due_at = :due_at, error = :error,
@@ -489,7 +511,8 @@ UPDATE entries AS e SET status = 'dropped', change = :change
    AND e.agent_id = :agent AND e.resource_id = :resource
 
 -- name: show_messages
-UPDATE messages AS m SET hidden = 0
+UPDATE messages AS m SET hidden = (SELECT t.apart FROM threads AS t
+       WHERE t.agent_id = m.agent_id AND t.resource_id = m.resource_id AND t.thread_id = m.thread_id)
   FROM revisions AS r
  WHERE r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
    AND r.kind = 'message' AND r.revision_id = :revision AND m.agent_id = :agent AND m.resource_id = :resource
@@ -756,22 +779,20 @@ SELECT EXISTS (SELECT 1 FROM scopes WHERE agent_id = :agent AND resource_id = :r
         WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :turn_thread
           AND turn_id = :turn))
 
--- name: resource_states
--- All versions of what is kept for the whole resource.
-SELECT layer, version, value FROM layer_states
- WHERE agent_id = :agent AND resource_id = :resource AND thread_id = ''
+-- name: scope_states
+-- All versions of what layers keep for the resource and for its threads.
+SELECT thread_id, layer, version, value FROM layer_states WHERE agent_id = :agent AND resource_id = :resource
 
 -- name: replace_state
 UPDATE layer_states SET value = :value
- WHERE agent_id = :agent AND resource_id = :resource AND thread_id = '' AND layer = :layer AND version = :version
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :kept_in AND layer = :layer AND version = :version
 
 -- name: renew_state
 -- Whoever decided on the newest version before something was taken out of it must decide again.
 UPDATE layer_states SET version = version + 1
- WHERE agent_id = :agent AND resource_id = :resource AND thread_id = '' AND layer = :layer
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :kept_in AND layer = :layer
    AND version = (SELECT max(l.version) FROM layer_states AS l
-                   WHERE l.agent_id = :agent AND l.resource_id = :resource AND l.thread_id = ''
-                     AND l.layer = :layer)
+                   WHERE l.agent_id = :agent AND l.resource_id = :resource AND l.thread_id = :kept_in AND l.layer = :layer)
 
 -- name: run_start
 -- The last message of the thread's last finished run.
@@ -805,7 +826,7 @@ SELECT episode_id, summary, created_at, outcome, token_count, thread_id FROM epi
    AND (:before IS NULL OR created_at < :before)
    AND NOT EXISTS (SELECT 1 FROM messages AS m JOIN revisions AS r
                        ON r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
-                      AND r.kind = 'message' AND r.undone_at IS NULL AND r.created_at > e.created_at
+                      AND r.kind = 'message' AND r.undone_at IS NULL AND r.created_at >= e.created_at
                     WHERE m.agent_id = e.agent_id AND m.resource_id = e.resource_id AND m.thread_id = e.thread_id
                       AND m.hidden = 1)
  ORDER BY created_at DESC, episode_id DESC LIMIT :limit
@@ -817,7 +838,7 @@ SELECT episode_id, summary, created_at, outcome, token_count, thread_id FROM epi
    AND (:before IS NULL OR created_at < :before)
    AND NOT EXISTS (SELECT 1 FROM messages AS m JOIN revisions AS r
                        ON r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
-                      AND r.kind = 'message' AND r.undone_at IS NULL AND r.created_at > e.created_at
+                      AND r.kind = 'message' AND r.undone_at IS NULL AND r.created_at >= e.created_at
                     WHERE m.agent_id = e.agent_id AND m.resource_id = e.resource_id AND m.thread_id = e.thread_id
                       AND m.hidden = 1)
  ORDER BY created_at DESC, episode_id DESC LIMIT :limit
@@ -869,7 +890,7 @@ DELETE FROM events
  WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 
 -- name: stored_json
--- Tool calls and results, what layers keep, what events tell: only the texts in it are anybody's.
-SELECT value FROM layer_states WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
-UNION SELECT data FROM events WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
-UNION SELECT parts FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread) AND parts IS NOT NULL
+-- By kind: in each of them other names stand for what is the same for everybody.
+SELECT 'state', value FROM layer_states WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT 'event', data FROM events WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT 'parts', parts FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread) AND parts IS NOT NULL

@@ -174,6 +174,12 @@ class SqliteStore:
         rows = await self._read(lambda connection: connection.execute(sql, values).fetchall())
         return [_message(row) for row in rows]
 
+    async def recent(self, scope: Scope, limit: int) -> list[Message]:
+        """See Store.recent."""
+        values, sql = thread_key(scope) | {"limit": limit}, self._sql["recent"]
+        rows = await self._read(lambda connection: connection.execute(sql, values).fetchall())
+        return [_message(row) for row in rows]
+
     async def messages(self, scope: Scope, ids: Sequence[str]) -> dict[str, Message]:
         """See Store.messages."""
         values = scope_key(scope) | {"ids": json.dumps(list(ids))}

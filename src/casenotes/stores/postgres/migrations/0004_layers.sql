@@ -39,6 +39,8 @@ CREATE TABLE casenotes.events (                            -- what happened in a
 
 CREATE INDEX hidden_messages ON casenotes.messages (agent_id, resource_id, thread_id) WHERE hidden;
 
+ALTER TABLE casenotes.threads ADD COLUMN parent_id text COLLATE "C"; -- of a sub-agent's thread: the conversation that it works for
+ALTER TABLE casenotes.threads ADD COLUMN apart boolean NOT NULL DEFAULT false; -- all of its messages are hidden, for good
 ALTER TABLE casenotes.threads ADD COLUMN run_seq bigint NOT NULL DEFAULT 0; -- the last message of its last finished run
 
 ALTER TABLE casenotes.turns ADD COLUMN pending text;       -- layers that have not learned from it yet, between commas

@@ -39,6 +39,8 @@ CREATE TABLE events (                            -- what happened in a thread, n
 
 CREATE INDEX hidden_messages ON messages (agent_id, resource_id, thread_id) WHERE hidden = 1;
 
+ALTER TABLE threads ADD COLUMN parent_id TEXT;    -- of a sub-agent's thread: the conversation that it works for
+ALTER TABLE threads ADD COLUMN apart INTEGER NOT NULL DEFAULT 0; -- all of its messages are hidden, for good
 ALTER TABLE threads ADD COLUMN run_seq INTEGER NOT NULL DEFAULT 0; -- the last message of its last finished run
 
 ALTER TABLE turns ADD COLUMN pending TEXT;       -- layers that have not learned from it yet, between commas

@@ -66,9 +66,13 @@ class _WarnOnce:
     def __call__(self, event: Event) -> None:
         if event.name == "embedding.failed" and not self._warned:
             self._warned = True
-            errors.print(
-                f"warning: no vectors could be made: {safe(event.data['error'])}", style="yellow", markup=False
-            )
+            errors.print(_without_vectors(safe(event.data["error"])), style="yellow", markup=False)
+
+
+def _without_vectors(error: str) -> str:
+    if error == "late":
+        return "warning: the embedder did not answer in time; this search went by words alone"
+    return f"warning: no vectors could be made: {error}"
 
 
 def check_exists(url: str) -> None:

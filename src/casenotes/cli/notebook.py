@@ -157,8 +157,12 @@ async def _events(db: str | None, scope: Scope, limit: int) -> list[Event]:
 
 def _event_row(event: Event) -> list[object]:
     style = "red" if event.name.endswith(".failed") else ""
-    told = ", ".join(f"{name} {value}" for name, value in event.data.items() if value not in (None, ""))
+    told = ", ".join(f"{name} {_short(value)}" for name, value in event.data.items() if value not in (None, ""))
     return [f"{event.at:%Y-%m-%d %H:%M:%S}", Text(safe(event.name), style), excerpt(told, EXCERPT_CHARACTERS)]
+
+
+def _short(value: object) -> object:
+    return round(value, 3) if isinstance(value, float) else value
 
 
 def episodes_command(

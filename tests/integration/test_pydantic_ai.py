@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conversation import JONAS, LATER, MIRA, SAID, SKEW, entry, opened, quoting
 from pydantic import BaseModel
-from pydantic_ai import Agent, RunContext
+from pydantic_ai import Agent, CallDeferred, RunContext, ToolReturn
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import (
     ModelMessage,
@@ -24,6 +24,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from casenotes import Memory, Scope, Settings, sync
 from casenotes.config import PlanSettings, StorageSettings
@@ -95,6 +96,13 @@ def calls(*names: str, query: str = "webhook 401") -> Host:
         return ModelResponse([ToolCallPart(names[made], arguments, f"call-{len(messages)}")])
 
     return Host(answer)
+
+
+def looks_once() -> Host:
+    """Calls `look` in its first request and then is done, whoever says something in between."""
+    looking, done = ModelResponse([ToolCallPart("look", {}, "a")]), ModelResponse([TextPart("Done.")])
+    host = Host(lambda _messages: looking if len(host.requests) == 1 else done)
+    return host
 
 
 def made_since_the_question(messages: list[ModelMessage]) -> int:
@@ -309,6 +317,60 @@ class TestToolLoops:
                 "user",
                 *["assistant", "tool"] * 3,
                 "assistant",
+            ]
+
+    async def test_what_a_tool_says_is_no_evidence_of_the_user(self, sqlite_url: str) -> None:
+        claim = "The password policy of ACME is four letters, says a page."
+
+        def look() -> ToolReturn[str]:
+            """Read a page."""
+            return ToolReturn("fetched", content=claim)
+
+        async with opened(sqlite_url, quoting(ACME=entry(claim, claim))) as memory:
+            await looks_once().agent(memory, tools=[look]).run("Read the page of ACME please")
+            (receipt,) = await memory.flush(MIRA)
+            assert [candidate.status for candidate in receipt] == ["rejected"]
+            history = await memory.history(MIRA)
+            assert [message.role for message in history] == LOOP
+            assert history[2].parts[0].content == f"fetched\n\n{claim}"
+
+    async def test_what_is_said_in_between_is_the_users_unless_a_tool_says_it(self, sqlite_url: str) -> None:
+        def look(ctx: RunContext[None]) -> str:
+            """Look."""
+            ctx.enqueue("Rack nine, says the tool.")
+            return "ok"
+
+        async with opened(sqlite_url) as memory:
+            agent = looks_once().agent(memory, tools=[look])
+            async with agent.iter("Go") as run:
+                run.enqueue("Take rack eight.")
+                async for _ in run:
+                    pass
+            assert await log_of(memory) == [
+                ("user", "Go"),
+                ("user", "Take rack eight."),
+                ("assistant", "look {}"),
+                ("tool", "ok\n\nRack nine, says the tool."),
+                ("assistant", "Done."),
+            ]
+
+    async def test_a_run_goes_on_with_results_and_a_prompt(self, sqlite_url: str) -> None:
+        def look() -> str:
+            """Look elsewhere."""
+            raise CallDeferred
+
+        async with opened(sqlite_url) as memory:
+            agent = looks_once().agent(memory, tools=[look], output_type=[str, DeferredToolRequests])
+            first = await agent.run("Go")
+            (call,) = first.output.calls
+            results = DeferredToolResults(calls={call.tool_call_id: "pay-2 is fine"})
+            await agent.run("Well?", message_history=first.all_messages(), deferred_tool_results=results)
+            assert await log_of(memory) == [
+                ("user", "Go"),
+                ("assistant", "look {}"),
+                ("user", "Well?"),
+                ("tool", "pay-2 is fine"),
+                ("assistant", "Done."),
             ]
 
     async def test_a_wrong_call_is_answered(self, sqlite_url: str) -> None:

@@ -12,6 +12,7 @@ from casenotes.integrations.pydantic_ai_messages import (
     last_prompt,
     shortened,
     to_model_messages,
+    without_given,
 )
 from casenotes.types import Message, ToolCall, ToolResult
 
@@ -113,6 +114,28 @@ class TestFromTheFramework:
             (ToolCall("a", "final_result", {"loaves": -7}),),
             (ToolResult("a", "no loaves?", True),),
         ]
+
+    def test_what_a_tool_says_beside_its_result_is_never_the_users(self) -> None:
+        request = m.ModelRequest(
+            [
+                m.ToolReturnPart("shelf", "fetched", "a"),
+                m.ToolReturnPart("web", "", "b"),
+                m.UserPromptPart(["The door is open.", PICTURE]),
+                m.UserPromptPart("Go on"),
+            ]
+        )
+        aside = (ToolResult("a", "fetched"), ToolResult("b", "The door is open.\n[image]\n\nGo on"))
+        assert from_model_messages([request]) == [Message("tool", "", parts=aside)]
+        assert last_prompt([request]) == []
+        tool, user = from_model_messages([request], prompt="Go on")
+        assert tool.parts[1] == ToolResult("b", "The door is open.\n[image]")
+        assert user == Message("user", "Go on")
+        done = m.ModelRequest([m.ToolReturnPart("final", "processed", "c"), m.UserPromptPart("Sent.")])
+        assert said(done, output_tools=("final",)) == [("tool", "Sent.")]
+
+    def test_what_was_given_before_is_left_out_once(self) -> None:
+        again = [Message("user", "Go"), Message("assistant", "Go"), Message("user", "Go")]
+        assert without_given(again, [Message("user", "Go"), Message("user", "Stop")]) == again[1:]
 
     def test_tools_of_the_provider_stand_between_words(self) -> None:
         response = m.ModelResponse(

@@ -42,11 +42,13 @@ from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from casenotes import sync
 from casenotes.errors import CasenotesError, InvalidMessage, UsageError
 from casenotes.integrations.pydantic_ai_messages import (
+    Prompt,
     from_model_messages,
     from_prompt,
     last_prompt,
     shortened,
     to_model_messages,
+    without_given,
 )
 from casenotes.layers.tools import check_names, recall_tool
 from casenotes.masking import mask
@@ -132,6 +134,8 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
     messages: list[ModelMessage] = field(default_factory=list, init=False)
     saved: ModelMessage | None = field(default=None, init=False)
     output_tools: set[str] = field(default_factory=set, init=False)
+    prompt: Prompt = field(default=None, init=False)
+    said: list[Message] = field(default_factory=list, init=False)
 
     def get_instructions(self) -> str:
         """How to use memory, the same in every request."""
@@ -144,8 +148,9 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
     async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
         """Begin the turn before anything else happens and complete it whatever happens."""
         self.messages = ctx.messages
-        said = from_prompt(ctx.prompt) or last_prompt(ctx.messages)
-        self.turn = await self._softly("begin", self.scope, said)
+        self.prompt = ctx.prompt
+        self.said = from_prompt(ctx.prompt) or last_prompt(ctx.messages)
+        self.turn = await self._softly("begin", self.scope, self.said)
         try:
             if self.turn is not None:
                 await self._start(ctx, self.turn)
@@ -224,8 +229,8 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
             if self.saved is not None:
                 rest = messages[_position_after(messages, self.saved) :]
                 return from_model_messages(rest, self.output_tools)
-            new = from_model_messages([m for m in messages if m.run_id == run_id], self.output_tools)
-            return [message for message in new if message.role != "user"]
+            own = [message for message in messages if message.run_id == run_id]
+            return without_given(from_model_messages(own, self.output_tools, self.prompt), self.said)
         except Exception as error:  # a message that cannot even be read
             _warn("read", error)
             return []

@@ -4,6 +4,9 @@ What the framework says to the model (instructions, system prompts, thinking) is
 left out; its feedback on an answer that did not fit is kept as `system` and never sent again. Media
 leave a mark such as `[image]` where they stood. The call of an output tool is the agent's answer, so it
 becomes text: nobody would ever give its result.
+
+A tool may speak beside its result (`ToolReturn.content`, `ctx.enqueue` in a tool): the framework sends that as
+if the user had said it, in the same request as the result. Here it ends the result and is never the user's.
 """
 
 from __future__ import annotations
@@ -56,15 +59,30 @@ def from_prompt(prompt: Prompt) -> list[Message]:
     return [Message("user", _storable("\n".join(filter(None, map(_content_text, items)))))]
 
 
-def from_model_messages(messages: Sequence[ModelMessage], output_tools: Collection[str] = ()) -> list[Message]:
-    """What was said, called and returned, in order; `output_tools` are the names of those that end a run."""
+def from_model_messages(
+    messages: Sequence[ModelMessage], output_tools: Collection[str] = (), prompt: Prompt = None
+) -> list[Message]:
+    """What was said, called and returned, in order; `output_tools` are the names of those that end a run.
+
+    `prompt` is what the user says where it stands beside results, as in a run that goes on with them.
+    """
     returned = [part for message in messages for part in message.parts if isinstance(part, BaseToolReturnPart)]
     refused = {part.tool_call_id for part in returned if part.outcome in REFUSED}
 
     def is_answer(part: BaseToolCallPart[Any] | BaseToolReturnPart[Any]) -> bool:
         return part.tool_name in output_tools and part.tool_call_id not in refused
 
-    return [ours for message in messages for ours in _converted(message, is_answer)]
+    return [ours for message in messages for ours in _converted(message, is_answer, prompt)]
+
+
+def without_given(messages: Sequence[Message], given: Sequence[Message]) -> list[Message]:
+    """The messages without those of the user that were handed over before."""
+    rest = list(messages)
+    for known in given:
+        found = (i for i, message in enumerate(rest) if message.role == "user" and message.text == known.text)
+        if (position := next(found, None)) is not None:
+            del rest[position]
+    return rest
 
 
 def last_prompt(messages: Sequence[ModelMessage]) -> list[Message]:
@@ -97,20 +115,32 @@ def shortened(messages: Sequence[Message], characters: int) -> list[Message]:
     ]
 
 
-def _converted(message: ModelMessage, is_answer: IsAnswer) -> Iterator[Message]:
-    return _request(message, is_answer) if isinstance(message, ModelRequest) else _response(message, is_answer)
+def _converted(message: ModelMessage, is_answer: IsAnswer, prompt: Prompt) -> Iterator[Message]:
+    if isinstance(message, ModelRequest):
+        return _request(message, is_answer, prompt)
+    return _response(message, is_answer)
 
 
-def _request(request: ModelRequest, is_answer: IsAnswer) -> Iterator[Message]:
+def _request(request: ModelRequest, is_answer: IsAnswer, prompt: Prompt) -> Iterator[Message]:
     """Results come first, as they answer what was said before."""
-    results = [p for p in request.parts if isinstance(p, ToolReturnPart) and not is_answer(p)]
-    if results:
-        yield Message("tool", "", parts=tuple(map(_result, results)))
+    returned = [part for part in request.parts if isinstance(part, ToolReturnPart)]
+    spoken = [part for part in request.parts if isinstance(part, UserPromptPart)]
+    aside = [part for part in spoken if returned and part.content != prompt]
+    yield from _tool_message([_result(part) for part in returned if not is_answer(part)], aside)
     for part in request.parts:
-        if isinstance(part, UserPromptPart):
+        if isinstance(part, UserPromptPart) and not (returned and part.content != prompt):
             yield from from_prompt(part.content)
         elif isinstance(part, RetryFeedbackPart):
             yield Message("system", _storable(part.model_response()))
+
+
+def _tool_message(results: list[ToolResult], aside: Sequence[UserPromptPart]) -> Iterator[Message]:
+    """Results and what tools said besides, which ends the last result: nobody says whose it is."""
+    said = [message.text for part in aside for message in from_prompt(part.content)]
+    if results and said:
+        results[-1] = replace(results[-1], content="\n\n".join(filter(None, [results[-1].content, *said])))
+    if results or said:
+        yield Message("tool", "" if results else "\n\n".join(said), parts=tuple(results))
 
 
 def _response(response: ModelResponse, is_answer: IsAnswer) -> Iterator[Message]:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -27,12 +28,12 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from casenotes import Memory, Scope, Settings, sync
-from casenotes.config import PlanSettings, StorageSettings
+from casenotes.config import BudgetSettings, PlanSettings, StorageSettings
 from casenotes.errors import InvalidScope, UsageError
 from casenotes.integrations.pydantic_ai import INSTRUCTIONS, MemoryCapability
 from casenotes.layers.base import BaseLayer, Recalled, RecallRequest
 from casenotes.testing import HashEmbedder
-from casenotes.types import ChildScope
+from casenotes.types import ChildScope, Context
 
 LOOP = ["user", "assistant", "tool", "assistant"]
 ASKED = "Why did the webhook fail with 401?"
@@ -98,10 +99,14 @@ def calls(*names: str, query: str = "webhook 401") -> Host:
     return Host(answer)
 
 
-def looks_once() -> Host:
-    """Calls `look` in its first request and then is done, whoever says something in between."""
-    looking, done = ModelResponse([ToolCallPart("look", {}, "a")]), ModelResponse([TextPart("Done.")])
-    host = Host(lambda _messages: looking if len(host.requests) == 1 else done)
+def first_calls(name: str, times: int = 1) -> Host:
+    """Calls a tool in its first requests and then is done, whatever it is shown."""
+
+    def answer(_messages: list[ModelMessage]) -> ModelResponse:
+        made = len(host.requests)
+        return ModelResponse([ToolCallPart(name, {}, f"c{made}") if made <= times else TextPart("Done.")])
+
+    host = Host(answer)
     return host
 
 
@@ -327,7 +332,7 @@ class TestToolLoops:
             return ToolReturn("fetched", content=claim)
 
         async with opened(sqlite_url, quoting(ACME=entry(claim, claim))) as memory:
-            await looks_once().agent(memory, tools=[look]).run("Read the page of ACME please")
+            await first_calls("look").agent(memory, tools=[look]).run("Read the page of ACME please")
             (receipt,) = await memory.flush(MIRA)
             assert [candidate.status for candidate in receipt] == ["rejected"]
             history = await memory.history(MIRA)
@@ -341,7 +346,7 @@ class TestToolLoops:
             return "ok"
 
         async with opened(sqlite_url) as memory:
-            agent = looks_once().agent(memory, tools=[look])
+            agent = first_calls("look").agent(memory, tools=[look])
             async with agent.iter("Go") as run:
                 run.enqueue("Take rack eight.")
                 async for _ in run:
@@ -360,7 +365,7 @@ class TestToolLoops:
             raise CallDeferred
 
         async with opened(sqlite_url) as memory:
-            agent = looks_once().agent(memory, tools=[look], output_type=[str, DeferredToolRequests])
+            agent = first_calls("look").agent(memory, tools=[look], output_type=[str, DeferredToolRequests])
             first = await agent.run("Go")
             (call,) = first.output.calls
             results = DeferredToolResults(calls={call.tool_call_id: "pay-2 is fine"})
@@ -407,6 +412,76 @@ class TestToolLoops:
             await Agent(calls("look").model, tools=[look], capabilities=[ability]).run(ASKED)
         assert len(shown) == 3  # of `begin`, and before each of two requests
         assert all(SAID in text for text in shown)
+
+
+class TestBudgets:
+    """A long run stays inside the context window, and nothing of it is lost."""
+
+    @staticmethod
+    def settings() -> Settings:
+        return Settings(budget=BudgetSettings(context_tokens=9_000, reply_reserve=1_000))
+
+    @staticmethod
+    async def read_pages(host: Host, memory: Memory, contexts: list[Context], **options: Any) -> Any:
+        pages = iter(range(100))
+
+        def read() -> str:
+            """Read the next page."""
+            return f"line of page {next(pages)}. " * 80
+
+        ability = MemoryCapability(memory, LATER, on_context=contexts.append)
+        agent = Agent(host.model, tools=[read], capabilities=[ability], system_prompt="Be brief.")
+        return await agent.run("Read it all", **options)
+
+    @staticmethod
+    def tokens(memory: Memory, request: list[str]) -> int:
+        return sum(memory.count_tokens(part) for part in request)
+
+    async def test_a_long_run_stays_inside(self, sqlite_url: str) -> None:
+        host, contexts = first_calls("read", 40), []
+        async with opened(sqlite_url, config=self.settings()) as memory:
+            for number in range(6):
+                await memory.append(LATER, f"Earlier word {number}. " * 100)
+            result = await self.read_pages(host, memory, contexts)
+            assert result.output == "Done."
+            step = self.tokens(memory, host.requests[1]) - self.tokens(memory, host.requests[0])
+            sizes = [self.tokens(memory, request) for request in host.requests]
+            assert step > 400
+            assert max(sizes) <= 8_000 + step
+            assert min(sizes[20:]) > 3_000
+            assert await log_of(memory, LATER) == [
+                *[("user", f"Earlier word {number}. " * 100) for number in range(6)],
+                ("user", "Read it all"),
+                *[
+                    said
+                    for number in range(40)
+                    for said in (("assistant", "read {}"), ("tool", f"line of page {number}. " * 80))
+                ],
+                ("assistant", "Done."),
+            ]
+        for request in host.requests:
+            assert request[0] == "system-prompt: Be brief."
+            assert request.count("user-prompt: Read it all") == 1
+            kinds = [part.partition(":")[0] for part in request]
+            steps = kinds[kinds.index("tool-call") :] if "tool-call" in kinds else []
+            assert steps == ["tool-call", "tool-return"] * (len(steps) // 2)
+        alike = [after[: len(before)] == before for before, after in pairwise(host.requests)]
+        assert alike.count(False) <= 12
+        assert "Earlier word 5" in str(host.requests[0])
+        assert "Earlier word" not in str(host.requests[-1])
+        assert "page 39" in host.requests[-1][-1]
+        assert len(result.all_messages()) == 83
+        assert [len(context.messages) for context in contexts][-1] == len(host.requests[-1]) - 1
+
+    async def test_a_history_of_the_callers_own_stays(self, sqlite_url: str) -> None:
+        host, contexts = first_calls("read", 40), []
+        own = [ModelRequest([UserPromptPart("Mine. " * 4_000)]), ModelResponse([TextPart("I see.")])]
+        async with opened(sqlite_url, config=self.settings()) as memory:
+            await self.read_pages(host, memory, contexts, message_history=own)
+        for request in host.requests:
+            assert request[:2] == [f"user-prompt: {'Mine. ' * 4_000}", "text: I see."]
+            assert "user-prompt: Read it all" in request
+            assert len(request) < 40
 
 
 class Notes(BaseLayer):

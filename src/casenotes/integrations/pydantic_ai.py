@@ -6,7 +6,8 @@ run. If the caller gives a `message_history` of its own, that one counts and not
 
 Blocks go into the request that is sent and nowhere else: stable ones behind the instructions, volatile
 ones behind the last message, so that requests begin alike and neither the run's messages nor the store
-ever contain them. `prepare_model_request` is the hook for it, because what it changes is not recorded.
+ever contain them. `prepare_model_request` is the hook for it, because what it changes is not recorded. What
+no longer has room is left out there too: a long run stays within its budget and keeps all of its messages.
 
 Memory never fails a run: an error of the store is logged, and the run goes on without. What is wrong in
 the program itself (a scope that cannot be, a tool of the same name) is raised before the model is called.
@@ -45,11 +46,12 @@ from casenotes.integrations.pydantic_ai_messages import (
     Prompt,
     from_model_messages,
     from_prompt,
+    history_of,
     last_prompt,
     shortened,
-    to_model_messages,
     without_given,
 )
+from casenotes.integrations.pydantic_ai_window import Stored, still_shown, stored
 from casenotes.layers.tools import check_names, recall_tool
 from casenotes.masking import mask
 from casenotes.memory import Memory
@@ -136,6 +138,7 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
     output_tools: set[str] = field(default_factory=set, init=False)
     prompt: Prompt = field(default=None, init=False)
     said: list[Message] = field(default_factory=list, init=False)
+    stored: list[Stored] = field(default_factory=list, init=False)
 
     def get_instructions(self) -> str:
         """How to use memory, the same in every request."""
@@ -169,8 +172,9 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         self._show(turn.context)
         if ctx.prompt is not None and not ctx.messages:
             given = set(turn.message_ids)
-            earlier = to_model_messages([m for m in turn.context.messages if m.id not in given])
-            ctx.messages[:] = await _with_system_prompt(ctx, earlier)
+            earlier = history_of([m for m in turn.context.messages if m.id not in given])
+            self.stored = [stored([message], [str(ours.id)]) for ours, message in earlier]
+            ctx.messages[:] = await _with_system_prompt(ctx, [message for _, message in earlier])
 
     async def before_node_run(
         self, ctx: RunContext[AgentDepsT], *, node: AgentNode[AgentDepsT]
@@ -185,23 +189,32 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         """Save what happened since the last request and look again what to show."""
         self.output_tools = {tool.name for tool in request_context.model_request_parameters.output_tools}
         if self.turn is not None:
-            new = self._unsaved(ctx.messages, ctx.run_id)
-            context = await self._softly("step", self.turn, new) if new else self.context
-            if context is not None:
-                self.saved = ctx.messages[-1]
-                self._show(context)
+            await self._step(self.turn, ctx.messages, ctx.run_id)
         return request_context
+
+    async def _step(self, turn: Turn, messages: Sequence[ModelMessage], run_id: str | None) -> None:
+        """Hand over what is new; what cannot be saved now is tried again with the next step."""
+        rest, last = self._unsaved(messages, run_id), messages[-1]
+        new = self._read(rest)
+        context = await self._softly("step", turn, new) if new else self.context
+        if context is None:
+            return
+        if new and self.saved is not None:  # before the first request there is only what the run must answer
+            self.stored.append(stored(rest, turn.message_ids[-len(new) :]))
+        self.saved = last
+        self._show(context)
 
     async def prepare_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Put the blocks into the request that is about to be sent."""
-        last = request_context.messages[-1]
+        """Put the blocks into the request that is about to be sent, and leave out what has no room."""
+        messages = still_shown(request_context.messages, self.stored, self.context)
+        last = messages[-1]
         if not isinstance(last, ModelRequest):  # a paused answer goes on: its request is not ours to change
             return request_context
         if text := self.context.volatile_text:
-            shown = replace(last, parts=[*last.parts, UserPromptPart(text)])
-            request_context.messages = [*request_context.messages[:-1], shown]
+            messages[-1] = replace(last, parts=[*last.parts, UserPromptPart(text)])
+        request_context.messages = messages
         if text := self.context.stable_text:
             parameters = request_context.model_request_parameters
             parts = [*(parameters.instruction_parts or ()), InstructionPart(text, dynamic=True)]
@@ -218,19 +231,23 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         """Complete the turn, also while the run is being cancelled."""
         if self.turn is None:
             return
-        rest = self._unsaved(self.messages, run_id)
+        rest = self._read(self._unsaved(self.messages, run_id))
         why = {"error": error} if isinstance(self.scope, ChildScope) else {}  # for its parent's thread
         with anyio.CancelScope(shield=True):
             await self._softly("complete", self.turn, rest, outcome, **why)
 
-    def _unsaved(self, messages: Sequence[ModelMessage], run_id: str | None) -> list[Message]:
-        """What the store does not have yet; the prompt is there from the beginning."""
+    def _unsaved(self, messages: Sequence[ModelMessage], run_id: str | None) -> list[ModelMessage]:
+        """What came after what was saved last; in the beginning, what belongs to this run."""
+        if self.saved is not None:
+            return list(messages[_position_after(messages, self.saved) :])
+        return [message for message in messages if message.run_id == run_id]
+
+    def _read(self, messages: Sequence[ModelMessage]) -> list[Message]:
+        """The messages as ours, without what the store has from the beginning."""
         try:
             if self.saved is not None:
-                rest = messages[_position_after(messages, self.saved) :]
-                return from_model_messages(rest, self.output_tools)
-            own = [message for message in messages if message.run_id == run_id]
-            return without_given(from_model_messages(own, self.output_tools, self.prompt), self.said)
+                return from_model_messages(messages, self.output_tools)
+            return without_given(from_model_messages(messages, self.output_tools, self.prompt), self.said)
         except Exception as error:  # a message that cannot even be read
             _warn("read", error)
             return []

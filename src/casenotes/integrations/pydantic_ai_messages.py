@@ -94,10 +94,15 @@ def last_prompt(messages: Sequence[ModelMessage]) -> list[Message]:
 
 def to_model_messages(messages: Sequence[Message]) -> list[ModelMessage]:
     """A history to go on from: tool calls only together with their results, and no `system` messages."""
+    return [message for _, message in history_of(messages)]
+
+
+def history_of(messages: Sequence[Message]) -> list[tuple[Message, ModelMessage]]:
+    """The same, each message behind the one that it was made of."""
     whole = list(without_broken_pairs(messages))
     names = {part.id: part.name for message in whole for part in message.parts if isinstance(part, ToolCall)}
-    given = (_model_message(message, names) for message in whole)
-    return [message for message in given if message.parts]
+    given = ((message, _model_message(message, names)) for message in whole)
+    return [(ours, message) for ours, message in given if message.parts]
 
 
 def shortened(messages: Sequence[Message], characters: int) -> list[Message]:

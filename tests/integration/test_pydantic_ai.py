@@ -29,7 +29,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from casenotes import Memory, Scope, Settings, sync
 from casenotes.config import BudgetSettings, PlanSettings, StorageSettings
-from casenotes.errors import InvalidScope, UsageError
+from casenotes.errors import InvalidScope, StoreUnavailable, UsageError
 from casenotes.integrations.pydantic_ai import INSTRUCTIONS, MemoryCapability
 from casenotes.layers.base import BaseLayer, Recalled, RecallRequest
 from casenotes.testing import HashEmbedder
@@ -705,6 +705,22 @@ class TestWaysToRun:
             assert await log_of(memory) == [("assistant", "The night was quiet.")] * 2
 
 
+class Slow(BaseLayer):
+    """A layer that says when it is asked and answers when it may."""
+
+    name = "slow"
+    slot = 60
+    every_step = True
+
+    def __init__(self) -> None:
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def recall(self, request: RecallRequest) -> Recalled:
+        self.asked.set()
+        await self.go_on.wait()
+        return Recalled()
+
+
 async def read_a_word(agent: Agent[Any, Any]) -> None:
     async with agent.run_stream("Count") as stream:
         async for _ in stream.stream_text(delta=True, debounce_by=None):
@@ -749,6 +765,68 @@ class TestFailures:
             host = says("Yes.")
             await host.agent(memory).run("Still there?")  # the call that has no result is not sent again
         assert "wait" not in str(host.requests)
+
+    async def test_a_run_that_is_cancelled_while_its_turn_begins(self, sqlite_url: str) -> None:
+        host, slow = says("Hi."), Slow()
+        async with opened(sqlite_url, layers=[slow]) as memory:
+            run = asyncio.create_task(host.agent(memory).run("Go"))
+            await slow.asked.wait()
+            run.cancel()
+            await asyncio.sleep(0)
+            slow.go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+            assert await roles_and_outcome(memory) == (["user"], "aborted")
+        assert host.requests == []
+
+    async def test_a_run_that_is_cancelled_while_a_step_is_saved(self, sqlite_url: str) -> None:
+        looked, slow = asyncio.Event(), Slow()
+        slow.go_on.set()
+
+        async def look() -> str:
+            """Look, and let the next context wait."""
+            slow.asked.clear()
+            slow.go_on.clear()
+            looked.set()
+            return "pay-2 is fine"
+
+        async with opened(sqlite_url, layers=[slow]) as memory:
+            run = asyncio.create_task(calls("look").agent(memory, tools=[look]).run("Go"))
+            await looked.wait()
+            await slow.asked.wait()
+            run.cancel()
+            await asyncio.sleep(0)
+            slow.go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+            assert await log_of(memory) == [("user", "Go"), ("assistant", "look {}"), ("tool", "pay-2 is fine")]
+            assert await roles_and_outcome(memory) == (LOOP[:3], "aborted")
+
+    async def test_a_step_that_fails_before_it_is_saved_is_saved_with_the_next(
+        self, sqlite_url: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with opened(sqlite_url) as memory:
+
+            def look() -> str:
+                """Look, and let the first step fail."""
+                results.append(f"look {len(results)}")
+                if len(results) == 1:
+                    memory.step = failing
+                else:
+                    del memory.step
+                return results[-1]
+
+            async def failing(*_: Any) -> Context:
+                raise StoreUnavailable("database is locked")
+
+            results: list[str] = []
+            await calls("look", "look").agent(memory, tools=[look]).run("Go")
+            assert await log_of(memory) == [
+                ("user", "Go"),
+                *[("assistant", "look {}"), ("tool", "look 0"), ("assistant", "look {}"), ("tool", "look 1")],
+                ("assistant", "Done."),
+            ]
+        assert "memory cannot step the turn" in caplog.text
 
     async def test_a_stream_whose_reader_fails(self, sqlite_url: str) -> None:
         async with opened(sqlite_url) as memory:

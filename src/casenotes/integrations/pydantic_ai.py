@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -139,6 +139,7 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
     prompt: Prompt = field(default=None, init=False)
     said: list[Message] = field(default_factory=list, init=False)
     stored: list[Stored] = field(default_factory=list, init=False)
+    handing_over: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def get_instructions(self) -> str:
         """How to use memory, the same in every request."""
@@ -153,8 +154,8 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         self.messages = ctx.messages
         self.prompt = ctx.prompt
         self.said = from_prompt(ctx.prompt) or last_prompt(ctx.messages)
-        self.turn = await self._softly("begin", self.scope, self.said)
         try:
+            await _to_its_end(self._begin())
             if self.turn is not None:
                 await self._start(ctx, self.turn)
             result = await handler()
@@ -164,6 +165,9 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
             raise
         await self._end("success", ctx.run_id)
         return result
+
+    async def _begin(self) -> None:
+        self.turn = await self._softly("begin", self.scope, self.said)
 
     async def _start(self, ctx: RunContext[AgentDepsT], turn: Turn) -> None:
         check_names(turn.tools, _tool_names(ctx.agent.toolsets if ctx.agent else ()))
@@ -189,20 +193,23 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         """Save what happened since the last request and look again what to show."""
         self.output_tools = {tool.name for tool in request_context.model_request_parameters.output_tools}
         if self.turn is not None:
-            await self._step(self.turn, ctx.messages, ctx.run_id)
+            await _to_its_end(self._step(self.turn, ctx.messages, ctx.run_id))
         return request_context
 
     async def _step(self, turn: Turn, messages: Sequence[ModelMessage], run_id: str | None) -> None:
         """Hand over what is new; what cannot be saved now is tried again with the next step."""
-        rest, last = self._unsaved(messages, run_id), messages[-1]
-        new = self._read(rest)
-        context = await self._softly("step", turn, new) if new else self.context
-        if context is None:
-            return
-        if new and self.saved is not None:  # before the first request there is only what the run must answer
-            self.stored.append(stored(rest, turn.message_ids[-len(new) :]))
-        self.saved = last
-        self._show(context)
+        async with self.handing_over:
+            rest, last = self._unsaved(messages, run_id), messages[-1]
+            new = self._read(rest)
+            context = await self._softly("step", turn, new) if new else self.context
+            if context is None:
+                return
+            if (
+                new and self.saved is not None
+            ):  # before the first request there is only what the run must answer
+                self.stored.append(stored(rest, turn.message_ids[-len(new) :]))
+            self.saved = last
+            self._show(context)
 
     async def prepare_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
@@ -229,12 +236,14 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
 
     async def _end(self, outcome: Outcome, run_id: str | None, error: str = "") -> None:
         """Complete the turn, also while the run is being cancelled."""
-        if self.turn is None:
-            return
-        rest = self._read(self._unsaved(self.messages, run_id))
+        if self.turn is not None:
+            await _to_its_end(self._complete(self.turn, outcome, run_id, error))
+
+    async def _complete(self, turn: Turn, outcome: Outcome, run_id: str | None, error: str) -> None:
         why = {"error": error} if isinstance(self.scope, ChildScope) else {}  # for its parent's thread
-        with anyio.CancelScope(shield=True):
-            await self._softly("complete", self.turn, rest, outcome, **why)
+        async with self.handing_over:  # a cancelled run ends while a step of it may still be under way
+            rest = self._read(self._unsaved(self.messages, run_id))
+            await self._softly("complete", turn, rest, outcome, **why)
 
     def _unsaved(self, messages: Sequence[ModelMessage], run_id: str | None) -> list[ModelMessage]:
         """What came after what was saved last; in the beginning, what belongs to this run."""
@@ -269,6 +278,19 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
                 raise
             _warn(verb, error)
             return None
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do what must not be cut in two: a run that is cancelled meanwhile goes on being cancelled afterwards."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # it comes second to the cancellation
+        raise
 
 
 def _warn(verb: str, error: Exception) -> None:

@@ -410,8 +410,23 @@ class TestToolLoops:
             await says("I see.").agent(memory).run(SAID)
             ability = MemoryCapability(memory, LATER, on_context=lambda context: shown.append(context.text))
             await Agent(calls("look").model, tools=[look], capabilities=[ability]).run(ASKED)
-        assert len(shown) == 3  # of `begin`, and before each of two requests
+        assert len(shown) == 2  # once before each request
         assert all(SAID in text for text in shown)
+
+    async def test_who_looks_must_not_be_awaited(self, sqlite_url: str) -> None:
+        class Looker:
+            async def __call__(self, context: Context) -> None: ...
+
+        async def look_at(context: Context) -> None: ...
+
+        async with opened(sqlite_url) as memory:
+            for looker in (look_at, Looker()):
+                with pytest.raises(
+                    UsageError, match="on_context is called and not awaited; give a plain function"
+                ):
+                    MemoryCapability(memory, MIRA, on_context=looker)
+            with pytest.raises(UsageError, match="on_context must be a function, got 7"):
+                MemoryCapability(memory, MIRA, on_context=7)
 
 
 class TestBudgets:

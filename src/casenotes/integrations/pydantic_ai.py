@@ -80,7 +80,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     `scope` says whose memory a run uses: a Scope, or a function of the run's context, so that one agent
     serves many users (`lambda ctx: Scope("support", ctx.deps.user, ctx.deps.thread)`). Without a thread the
     run's `conversation_id` is the thread. The model has no say in it. A sub-agent has a ChildScope.
-    `on_context` is called with what is shown to the model before each request. For `run_sync` open a
+    `on_context` is called with what is shown to the model, once before each request. For `run_sync` open a
     `casenotes.sync.Memory`.
     """
 
@@ -94,6 +94,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
             raise UsageError(f"memory must be an open Memory, got {self.memory!r:.80}")
         if not isinstance(self.scope, AnyScope) and not callable(self.scope):
             raise UsageError(f"scope must be a Scope or a function of the context, got {self.scope!r:.80}")
+        _check_listener("on_context", self.on_context)
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -173,7 +174,7 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         check_names(turn.tools, _tool_names(ctx.agent.toolsets if ctx.agent else ()))
         for tool in turn.tools:
             self.toolset.add_tool(_agent_tool(self.memory, tool))
-        self._show(turn.context)
+        self.context = turn.context
         if ctx.prompt is not None and not ctx.messages:
             given = set(turn.message_ids)
             earlier = history_of([m for m in turn.context.messages if m.id not in given])
@@ -194,6 +195,8 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         self.output_tools = {tool.name for tool in request_context.model_request_parameters.output_tools}
         if self.turn is not None:
             await _to_its_end(self._step(self.turn, ctx.messages, ctx.run_id))
+            if self.on_context is not None:
+                self.on_context(self.context)
         return request_context
 
     async def _step(self, turn: Turn, messages: Sequence[ModelMessage], run_id: str | None) -> None:
@@ -208,8 +211,7 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
                 new and self.saved is not None
             ):  # before the first request there is only what the run must answer
                 self.stored.append(stored(rest, turn.message_ids[-len(new) :]))
-            self.saved = last
-            self._show(context)
+            self.saved, self.context = last, context
 
     async def prepare_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
@@ -261,11 +263,6 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
             _warn("read", error)
             return []
 
-    def _show(self, context: Context) -> None:
-        self.context = context
-        if self.on_context is not None:
-            self.on_context(context)
-
     async def _softly(
         self, verb: str, about: AnyScope | Turn, messages: Sequence[Message], *rest: Any, **more: Any
     ) -> Any:
@@ -278,6 +275,16 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
                 raise
             _warn(verb, error)
             return None
+
+
+def _check_listener(name: str, listener: Any) -> None:
+    """Raise if nobody would ever await what a listener returns."""
+    if listener is None:
+        return
+    if not callable(listener):
+        raise UsageError(f"{name} must be a function, got {listener!r:.80}")
+    if any(map(inspect.iscoroutinefunction, (listener, type(listener).__call__))):
+        raise UsageError(f"{name} is called and not awaited; give a plain function, not {listener!r:.80}")
 
 
 async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:

@@ -30,7 +30,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 from casenotes import Memory, Scope, Settings, sync
 from casenotes.config import BudgetSettings, PlanSettings, StorageSettings
 from casenotes.errors import InvalidScope, StoreUnavailable, UsageError
-from casenotes.integrations.pydantic_ai import INSTRUCTIONS, MemoryCapability
+from casenotes.integrations.pydantic_ai import INSTRUCTIONS, THREAD_INSTRUCTIONS, MemoryCapability
 from casenotes.layers.base import BaseLayer, Recalled, RecallRequest
 from casenotes.testing import HashEmbedder
 from casenotes.types import ChildScope, Context
@@ -575,6 +575,17 @@ class TestScopes:
             (attempt,) = await memory.attempts(MIRA)
         assert "on fire" in attempt.error
         assert SAID not in str(host.requests)
+
+    async def test_who_has_no_part_in_a_users_memory_is_not_told_of_one(self, sqlite_url: str) -> None:
+        apart = (ChildScope(MIRA, "reader", "child-1"), Scope("support", None, "nobody"))
+        sharing = (ChildScope(MIRA, "reader", "child-2", shares_memory=True), MIRA)
+        host = says("Hi.")
+        async with opened(sqlite_url) as memory:
+            for scope in (*apart, *sharing):
+                await host.agent(memory, scope).run("Read the log")
+                await host.agent(memory, lambda ctx, scope=scope: scope).run("Read the log")
+        assert host.instructions == [THREAD_INSTRUCTIONS] * 4 + [INSTRUCTIONS] * 4
+        assert host.tools == [["plan"]] * 4 + [["recall_memory", "update_profile", "plan"]] * 4
 
     async def test_a_run_may_have_a_memory_of_its_own(self, sqlite_url: str) -> None:
         async with opened(sqlite_url) as memory:

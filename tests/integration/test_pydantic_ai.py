@@ -666,6 +666,25 @@ class TestWaysToRun:
             assert (roles, outcome) == (["user", "assistant"], "aborted")
             assert (await log_of(memory))[1][1].startswith("One")
 
+    async def test_a_structured_answer_that_is_not_read_to_its_end(self, sqlite_url: str) -> None:
+        class Loaves(BaseModel):
+            count: int
+            rows: str
+
+        async def stream(
+            _messages: list[ModelMessage], info: AgentInfo
+        ) -> AsyncIterator[dict[int, DeltaToolCall]]:
+            yield {0: DeltaToolCall(info.output_tools[0].name, '{"count": 7,', tool_call_id="a")}
+            await asyncio.Event().wait()
+
+        async with opened(sqlite_url) as memory:
+            ability = MemoryCapability(memory, MIRA)
+            agent = Agent(FunctionModel(stream_function=stream), output_type=Loaves, capabilities=[ability])
+            async with agent.run_stream("How many?") as result:
+                async for _ in result.stream_response(debounce_by=None):
+                    break
+            assert await log_of(memory) == [("user", "How many?"), ("assistant", '{"count": 7,')]
+
     async def test_events(self, sqlite_url: str) -> None:
         async with opened(sqlite_url) as memory:
             agent = calls("look").agent(memory, tools=[look])

@@ -106,6 +106,11 @@ class TestFromTheFramework:
         assert said(answer, done, output_tools=("final_result",)) == [("assistant", '{"loaves":7}')]
         assert said(answer, output_tools=("final_result",)) == [("assistant", '{"loaves":7}')]
 
+    def test_an_answer_that_was_cut_off_stays_as_far_as_it_came(self) -> None:
+        for cut in ('{"loaves": 7, "row', '{"loaves": 7}'):
+            answer = m.ModelResponse([m.ToolCallPart("final_result", cut, "a")])
+            assert said(answer, output_tools=("final_result",)) == [("assistant", cut)]
+
     def test_a_refused_answer_stays_a_call_with_its_result(self) -> None:
         first = m.ModelResponse([m.ToolCallPart("final_result", {"loaves": -7}, "a")])
         again = m.ModelRequest([m.ToolReturnPart("final_result", "no loaves?", "a", outcome="retried")])

@@ -177,7 +177,9 @@ def _spoken(part: object) -> str:
         return part.content
     if isinstance(part, FilePart):
         return _content_text(part.content)
-    return part.args_as_json_str() if isinstance(part, BaseToolCallPart) else ""
+    if isinstance(part, BaseToolCallPart):  # an answer that was cut off is no JSON yet; what is there was said
+        return part.args if isinstance(part.args, str) else part.args_as_json_str()
+    return ""
 
 
 def _result(part: BaseToolReturnPart[Any]) -> ToolResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
@@ -9,6 +10,7 @@ import pty
 import re
 import select
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -16,15 +18,17 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from casenotes import Scope, sync
-from casenotes.cli.chat_model import NOTHING
+from casenotes import Memory, Scope, sync
+from casenotes.cli.chat_model import NOTHING, choose_partner
+from casenotes.cli.chat_turn import Talk
+from casenotes.layers.base import BaseLayer, Recalled, RecallRequest
 
 FAN = "The fan of rack seven was replaced by Ann."
 ASKED = "What about the fan of rack seven?"
@@ -246,6 +250,20 @@ class TestPipes:
         assert "'/why' is a command for people" in refused["error"]["message"]
         assert broken["question"] == "Not \ufffd UTF-8"
 
+    def test_a_turn_whose_end_cannot_be_saved_is_told(self, tmp_path: Path) -> None:
+        me = ("--model", "test", "--resource", "ann")
+        piped(tmp_path, "Hello\n", *me)
+        with closing(sqlite3.connect(tmp_path / "casenotes.db")) as database:
+            refusal = "BEGIN SELECT RAISE(FAIL, 'disk full'); END"
+            database.execute(
+                f"CREATE TRIGGER full BEFORE INSERT ON messages WHEN NEW.role = 'assistant' {refusal}"
+            )
+        told = piped(tmp_path, f"{FAN}\n", *me, code=1)
+        assert "not saved; nothing is learned from it" in told.stdout
+        assert "warning: memory cannot complete the turn" in told.stderr
+        (turn,) = map(json.loads, piped(tmp_path, f"{FAN}\n", *me, "--json", code=1).stdout.splitlines())
+        assert (turn["outcome"], turn["saved"], turn["learning"]) == ("success", False, "skipped")
+
     def test_what_is_missing_is_named(self, tmp_path: Path) -> None:
         told = piped(tmp_path, "", code=2).stderr
         assert "--model" in told
@@ -258,6 +276,35 @@ class TestPipes:
         assert result.returncode == 2
         assert "pip install 'casenotes[models]'" in result.stderr
         assert list(tmp_path.glob("*.db")) == []
+
+
+class Slow(BaseLayer):
+    """A layer that says when it is asked and answers when it may."""
+
+    name = "slow"
+    slot = 60
+
+    def __init__(self) -> None:
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def recall(self, request: RecallRequest) -> Recalled:
+        self.asked.set()
+        await self.go_on.wait()
+        return Recalled()
+
+
+async def test_a_turn_that_is_stopped_as_it_begins_is_saved(sqlite_url: str) -> None:
+    scope, slow = Scope("default", "ann", "one"), Slow()
+    async with Memory.open(sqlite_url, model="", embedder="static", layers=[slow]) as memory:
+        talk = Talk(memory, choose_partner("test"), "Be brief.")
+        asking = asyncio.create_task(talk.ask(scope, FAN, lambda _piece: None))
+        await slow.asked.wait()
+        asking.cancel()
+        await asyncio.sleep(0)
+        slow.go_on.set()
+        told = await asking
+        assert (told.outcome, told.is_saved, told.context) == ("aborted", True, None)
+        assert [message.text for message in await memory.history(scope)] == [FAN]
 
 
 class ModelServer(ThreadingHTTPServer):

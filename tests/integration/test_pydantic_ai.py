@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -29,11 +30,11 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from casenotes import Memory, Scope, Settings, sync
 from casenotes.config import BudgetSettings, PlanSettings, StorageSettings
-from casenotes.errors import InvalidScope, StoreUnavailable, UsageError
+from casenotes.errors import InvalidScope, UsageError
 from casenotes.integrations.pydantic_ai import INSTRUCTIONS, THREAD_INSTRUCTIONS, MemoryCapability
 from casenotes.layers.base import BaseLayer, Recalled, RecallRequest
 from casenotes.testing import HashEmbedder
-from casenotes.types import ChildScope, Context
+from casenotes.types import ChildScope, Context, Receipt
 
 LOOP = ["user", "assistant", "tool", "assistant"]
 ASKED = "Why did the webhook fail with 401?"
@@ -750,6 +751,13 @@ class TestWaysToRun:
             assert await log_of(memory) == [("assistant", "The night was quiet.")] * 2
 
 
+def refuse_answers(url: str, *, no_longer: bool = False) -> None:
+    """Let the database refuse what assistants say."""
+    refusal = "BEFORE INSERT ON messages WHEN NEW.role = 'assistant' BEGIN SELECT RAISE(FAIL, 'disk full'); END"
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
+        database.execute("DROP TRIGGER full" if no_longer else f"CREATE TRIGGER full {refusal}")
+
+
 class Slow(BaseLayer):
     """A layer that says when it is asked and answers when it may."""
 
@@ -847,24 +855,18 @@ class TestFailures:
             assert await log_of(memory) == [("user", "Go"), ("assistant", "look {}"), ("tool", "pay-2 is fine")]
             assert await roles_and_outcome(memory) == (LOOP[:3], "aborted")
 
-    async def test_a_step_that_fails_before_it_is_saved_is_saved_with_the_next(
+    async def test_a_step_that_cannot_be_saved_is_saved_with_the_next(
         self, sqlite_url: str, caplog: pytest.LogCaptureFixture
     ) -> None:
+        looks = iter(range(9))
+
+        def look() -> str:
+            """Look; the first step cannot be saved."""
+            number = next(looks)
+            refuse_answers(sqlite_url) if number == 0 else refuse_answers(sqlite_url, no_longer=True)
+            return f"look {number}"
+
         async with opened(sqlite_url) as memory:
-
-            def look() -> str:
-                """Look, and let the first step fail."""
-                results.append(f"look {len(results)}")
-                if len(results) == 1:
-                    memory.step = failing
-                else:
-                    del memory.step
-                return results[-1]
-
-            async def failing(*_: Any) -> Context:
-                raise StoreUnavailable("database is locked")
-
-            results: list[str] = []
             await calls("look", "look").agent(memory, tools=[look]).run("Go")
             assert await log_of(memory) == [
                 ("user", "Go"),
@@ -872,6 +874,19 @@ class TestFailures:
                 ("assistant", "Done."),
             ]
         assert "memory cannot step the turn" in caplog.text
+
+    async def test_the_host_is_told_whether_the_turn_was_saved(self, sqlite_url: str) -> None:
+        told: list[Receipt | None] = []
+        async with opened(sqlite_url) as memory:
+            ability = MemoryCapability(memory, MIRA, on_complete=told.append)
+            agent = Agent(says("Hi.").model, capabilities=[ability])
+            await agent.run("Hello")
+            refuse_answers(sqlite_url)
+            await agent.run("Hello again")
+        await agent.run("Is anybody there?")
+        receipt, *others = told
+        assert (receipt.outcome, len(receipt.message_ids)) == ("success", 2)
+        assert others == [None, None]
 
     async def test_a_stream_whose_reader_fails(self, sqlite_url: str) -> None:
         async with opened(sqlite_url) as memory:

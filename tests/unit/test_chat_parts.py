@@ -39,14 +39,15 @@ def test_statements_count_before_questions_and_answers() -> None:
 
 
 def told(**values: Any) -> Told:
-    return Told(SCOPE, "Is it loud?", **{"context": Context(), **values})
+    return Told(SCOPE, "Is it loud?", **{"context": Context(), "is_saved": True, **values})
 
 
 @pytest.mark.parametrize(
     ("turn", "learns", "line"),
     [
-        (told(context=None), True, "not saved: memory did not take part"),
+        (told(is_saved=False), True, "not saved; nothing is learned from it"),
         (told(outcome="aborted"), True, "saved as aborted; nothing is learned from it"),
+        (told(outcome="aborted", context=None), True, "saved as aborted; nothing is learned from it"),
         (told(), False, "saved; nothing learned: no model"),
         (told(), True, "saved; still learning, /memory will show it"),
         (

@@ -90,7 +90,7 @@ class Conversation:
         told = self.wait(self._talk.ask(self._state.scope, question, self._say))
         self._say("\n")
         told = self._looked_up(told)
-        self._all_well &= told.outcome == "success"
+        self._all_well &= told.is_saved and told.outcome == "success"
         self._state.last, self._state.listed = told, told.items
         self._print(told)
         return told.outcome

@@ -73,8 +73,8 @@ def print_message(hit: Hit) -> None:
 
 def learned_lines(told: Told, learns: bool) -> list[str]:
     """What became of a turn, in words."""
-    if told.context is None:
-        return ["not saved: memory did not take part"]
+    if not told.is_saved:
+        return ["not saved; nothing is learned from it"]
     if told.outcome != "success":
         return [f"saved as {told.outcome}; nothing is learned from it"]
     if not learns:
@@ -107,7 +107,7 @@ def print_told_json(told: Told, learns: bool) -> None:
         "question": told.question,
         "answer": told.answer,
         "outcome": told.outcome,
-        "saved": told.context is not None,
+        "saved": told.is_saved,
         "learning": told.receipt.status if told.receipt else ("queued" if _waits(told, learns) else "skipped"),
         "receipts": list(told.receipt or ()),
         "shown": [{"kind": item.kind, "id": item.id, "content": item.content} for item in told.shown],
@@ -121,7 +121,7 @@ def print_told_json(told: Told, learns: bool) -> None:
 
 
 def _waits(told: Told, learns: bool) -> bool:
-    return learns and told.outcome == "success" and told.context is not None
+    return learns and told.outcome == "success" and told.is_saved
 
 
 def print_context(context: Context) -> None:

@@ -47,13 +47,14 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A turn as it ended; `context` is None where memory could not take part, `receipt` until it is known."""
+    """A turn as it ended; `context` is None until a model was asked, `receipt` until something was learned."""
 
     scope: Scope
     question: str
     answer: str = ""
     outcome: Outcome = "success"
     error: str = ""
+    is_saved: bool = False
     context: Context | None = None
     recalled: tuple[str, ...] = ()
     shown: tuple[Item, ...] = ()
@@ -68,25 +69,29 @@ class Told:
 
 @dataclass
 class Talk:
-    """An agent with memory, and what it was shown last."""
+    """An agent with memory, what it was shown last, and what became of its last turn."""
 
     memory: Memory
     partner: Partner
     system: str
     context: Context | None = field(default=None, init=False)
+    saved: Receipt | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         ability: MemoryCapability[Scope] = MemoryCapability(
-            self.memory, scope=lambda ctx: ctx.deps, on_context=self._see
+            self.memory, scope=lambda ctx: ctx.deps, on_context=self._see, on_complete=self._note
         )
         self._agent = Agent(deps_type=Scope, instructions=self.system, capabilities=[ability])
 
     def _see(self, context: Context) -> None:
         self.context = context
 
+    def _note(self, receipt: Receipt | None) -> None:
+        self.saved = receipt
+
     async def ask(self, scope: Scope, question: str, say: Callable[[str], None]) -> Told:
         """The agent's answer to a question; `say` gets it piece by piece."""
-        self.context = None
+        self.context = self.saved = None
         told, found = Told(scope, question), _Found()
         try:
             told = replace(told, answer=await self._answer(scope, question, say, found))
@@ -95,7 +100,8 @@ class Talk:
         except Exception as error:  # providers have errors of many kinds, and none of them ends the chat
             problem = mask(f"{type(error).__name__}: {error}")
             told = replace(told, answer=found.text, outcome="failure", error=problem)
-        return replace(told, context=self.context, recalled=tuple(found.recalled))
+        is_saved, recalled = self.saved is not None, tuple(found.recalled)
+        return replace(told, is_saved=is_saved, context=self.context, recalled=recalled)
 
     async def _answer(self, scope: Scope, question: str, say: Callable[[str], None], found: _Found) -> str:
         model = self.partner.model_for(question)

@@ -56,7 +56,7 @@ from casenotes.layers.tools import check_names, recall_tool
 from casenotes.masking import mask
 from casenotes.memory import Memory
 from casenotes.transfer.formats.blocks import call_arguments
-from casenotes.types import ChildScope, Context, Hit, Message, Outcome, Scope, Tool, Turn
+from casenotes.types import ChildScope, Context, Hit, Message, Outcome, Receipt, Scope, Tool, Turn
 
 log = logging.getLogger("casenotes")
 
@@ -85,13 +85,15 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     `scope` says whose memory a run uses: a Scope, or a function of the run's context, so that one agent
     serves many users (`lambda ctx: Scope("support", ctx.deps.user, ctx.deps.thread)`). Without a thread the
     run's `conversation_id` is the thread. The model has no say in it. A sub-agent has a ChildScope.
-    `on_context` is called with what is shown to the model, once before each request. For `run_sync` open a
-    `casenotes.sync.Memory`.
+    `on_context` is called with what is shown to the model, once before each request; `on_complete` at the end
+    of a run with the receipt of its turn, or with None if the turn could not be saved as a whole. For
+    `run_sync` open a `casenotes.sync.Memory`.
     """
 
     memory: Memory | sync.Memory
     scope: ScopeSource
     on_context: Callable[[Context], None] | None = None
+    on_complete: Callable[[Receipt | None], None] | None = None
     id: str | None = field(default="casenotes", kw_only=True)
 
     def __post_init__(self) -> None:
@@ -100,6 +102,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         if not isinstance(self.scope, AnyScope) and not callable(self.scope):
             raise UsageError(f"scope must be a Scope or a function of the context, got {self.scope!r:.80}")
         _check_listener("on_context", self.on_context)
+        _check_listener("on_complete", self.on_complete)
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -122,7 +125,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
             raise UsageError(f"the scope function must return a Scope, got {scope!r:.80}")
         if isinstance(scope, Scope) and scope.thread_id is None:
             scope = replace(scope, thread_id=ctx.conversation_id)
-        return _RunMemory(self.memory, scope, self.on_context, id=self.id)
+        return _RunMemory(self.memory, scope, self.on_context, self.on_complete, id=self.id)
 
     def get_instructions(self) -> str | None:
         """How to use memory, the same in every request; the scope of a run is known when it begins."""
@@ -136,6 +139,7 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
     memory: Memory | sync.Memory
     scope: AnyScope
     on_context: Callable[[Context], None] | None
+    on_complete: Callable[[Receipt | None], None] | None
     turn: Turn | None = field(default=None, init=False)
     context: Context = field(default_factory=Context, init=False)
     toolset: FunctionToolset[Any] = field(default_factory=FunctionToolset, init=False)
@@ -245,12 +249,16 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         """Complete the turn, also while the run is being cancelled."""
         if self.turn is not None:
             await _to_its_end(self._complete(self.turn, outcome, run_id, error))
+        elif self.on_complete is not None:
+            self.on_complete(None)
 
     async def _complete(self, turn: Turn, outcome: Outcome, run_id: str | None, error: str) -> None:
         why = {"error": error} if isinstance(self.scope, ChildScope) else {}  # for its parent's thread
         async with self.handing_over:  # a cancelled run ends while a step of it may still be under way
             rest = self._read(self._unsaved(self.messages, run_id))
-            await self._softly("complete", turn, rest, outcome, **why)
+            receipt = await self._softly("complete", turn, rest, outcome, **why)
+        if self.on_complete is not None:
+            self.on_complete(receipt)
 
     def _unsaved(self, messages: Sequence[ModelMessage], run_id: str | None) -> list[ModelMessage]:
         """What came after what was saved last; in the beginning, what belongs to this run."""

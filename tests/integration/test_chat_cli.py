@@ -419,3 +419,26 @@ def test_a_model_answers_learns_is_stopped_and_fails(tmp_path: Path, model: Mode
         assert log[2][1] == "Count to four"
         assert log[3][1].startswith("One two slowly")
         assert log[4:] == [("user", "Thank you"), ("assistant", "Good to know."), ("user", "Hello?")]
+        assert [episode.outcome for episode in memory.episodes(Scope("default", "ann"))] == ["failure"]
+
+
+def test_a_run_ends_as_its_last_turn_did(tmp_path: Path, model: ModelServer) -> None:
+    with chat(tmp_path, "--model", model.name, "--resource", "ann", "--thread", "one") as ann:
+        ann.until("you: ")
+        ann.type("Count to four")
+        ann.until("One two slowly")
+        assert model.asked.wait(SECONDS)
+        ann.press("Ctrl-C")
+        ann.until("saved as aborted", "you: ")
+        model.go_on.set()
+        model.is_refusing = True  # so that the summary is made without a model
+        ann.ask("/new")
+        model.is_refusing = False
+        ann.ask("Hello")
+        ann.ask("/new")
+        ann.press("Ctrl-D")
+        assert ann.close() == 0
+    with sync.Memory.open(f"sqlite:///{tmp_path}/casenotes.db", model="", embedder="static") as memory:
+        first, second = memory.episodes(Scope("default", "ann"))
+    assert (first.outcome, second.outcome) == ("aborted", "success")
+    assert "It was broken off: One two slowly" in first.summary

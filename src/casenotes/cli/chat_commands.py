@@ -25,7 +25,7 @@ from casenotes.cli.profile import print_profile
 from casenotes.cli.search import print_hits
 from casenotes.errors import CasenotesError, UsageError
 from casenotes.memory import Memory
-from casenotes.types import Scope
+from casenotes.types import Outcome, Scope
 
 T = TypeVar("T")
 MOST_LISTED = 10
@@ -50,13 +50,17 @@ class Desk(Protocol):
 
 @dataclass
 class State:
-    """Where the conversation stands: its scope, the last turn, and what numbers stand for."""
+    """Where the conversation stands: its scope, the last turn, and what numbers stand for.
+
+    `outcome` is that of the thread's last turn: `aborted` while it is under way, None before there is one.
+    """
 
     memory: Memory
     scope: Scope
     new_thread: Callable[[], str]
     db: str | None = None
     last: Told | None = None
+    outcome: Outcome | None = None
     listed: list[Item] = field(default_factory=list)
 
 
@@ -171,7 +175,7 @@ def _context(_desk: Desk, state: State, _rest: str) -> None:
 def _new(desk: Desk, state: State, _rest: str) -> None:
     desk.finish()
     state.scope = Scope(state.scope.agent_id, state.scope.resource_id, state.new_thread())
-    state.last, state.listed = None, []
+    state.last, state.outcome, state.listed = None, None, []
     print_thread(state.scope)
 
 

@@ -40,8 +40,9 @@ class Conversation:
 
     def finish(self) -> None:
         """End the thread's run, of which a summary is kept; whoever does not want to wait for it need not."""
-        with suppress(KeyboardInterrupt):
-            self.wait(self._talk.finish(self._state.scope, LEAVING_SECONDS))
+        if outcome := self._state.outcome:
+            with suppress(KeyboardInterrupt):
+                self.wait(self._talk.finish(self._state.scope, outcome, LEAVING_SECONDS))
 
     def _converse(self) -> bool:
         self._prepare()
@@ -87,7 +88,9 @@ class Conversation:
         run_command(self, self._state, line)
 
     def _turn(self, question: str) -> str:
+        self._state.outcome = "aborted"  # should nobody wait for its end
         told = self.wait(self._talk.ask(self._state.scope, question, self._say))
+        self._state.outcome = told.outcome
         self._say("\n")
         told = self._looked_up(told)
         self._all_well &= told.is_saved and told.outcome == "success"

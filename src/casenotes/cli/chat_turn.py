@@ -111,11 +111,11 @@ class Talk:
                     say(piece)
         return found.output
 
-    async def finish(self, scope: Scope, seconds: float) -> None:
+    async def finish(self, scope: Scope, outcome: Outcome, seconds: float) -> None:
         """End a thread's run; what takes longer, or fails, must not hold up whoever leaves."""
         with suppress(TimeoutError, CasenotesError):
             async with asyncio.timeout(seconds):
-                await self.memory.finish(scope)
+                await self.memory.finish(scope, outcome)
 
     async def shown_in(self, told: Told) -> Told:
         """The turn with what its model was shown: what memory finds for the question and stood there."""

@@ -224,6 +224,13 @@ def test_another_resource_sees_nothing_and_what_is_stored_moves_no_cursor(tmp_pa
 
 
 class TestPipes:
+    def test_the_turn_itself_is_not_recalled(self, tmp_path: Path) -> None:
+        me = ("--model", "test", "--resource", "ann", "--json")
+        piped(tmp_path, f"{FAN}\n", *me, "--thread", "one")
+        turns = map(json.loads, piped(tmp_path, f"{FAN}\n{FAN}\n", *me, "--thread", "two").stdout.splitlines())
+        for turn in turns:
+            assert [item["content"] for item in turn["shown"]].count(FAN) == 1
+
     def test_every_line_is_a_turn(self, tmp_path: Path) -> None:
         me = ("--model", "test", "--resource", "ann")
         result = piped(tmp_path, f"{FAN}\n\n/new\n{ASKED}\n//etc/hosts is broken", *me, "--thread", "one")

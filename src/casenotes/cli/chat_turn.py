@@ -34,6 +34,9 @@ from casenotes.types import RECALL_TOOL, Context, Hit, HitKind, Outcome, Receipt
 
 MOST_SHOWN = 50
 
+Source = tuple[str | None, str, str]
+"""Thread, time and words of something that was said: the tool gives no ids to the model."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -47,7 +50,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A turn as it ended; `context` is None until a model was asked, `receipt` until something was learned."""
+    """A turn as it ended; `context` is None until a model was asked, `receipt` until something was learned.
+
+    `recalled` is what the model has looked up, `own` the ids of the turn's messages.
+    """
 
     scope: Scope
     question: str
@@ -56,7 +62,8 @@ class Told:
     error: str = ""
     is_saved: bool = False
     context: Context | None = None
-    recalled: tuple[str, ...] = ()
+    recalled: frozenset[Source] = frozenset()
+    own: frozenset[str] = frozenset()
     shown: tuple[Item, ...] = ()
     receipt: Receipt | None = None
 
@@ -100,8 +107,8 @@ class Talk:
         except Exception as error:  # providers have errors of many kinds, and none of them ends the chat
             problem = mask(f"{type(error).__name__}: {error}")
             told = replace(told, answer=found.text, outcome="failure", error=problem)
-        is_saved, recalled = self.saved is not None, tuple(found.recalled)
-        return replace(told, is_saved=is_saved, context=self.context, recalled=recalled)
+        told = replace(told, context=self.context, recalled=frozenset(found.recalled))
+        return replace(told, is_saved=True, own=frozenset(self.saved.message_ids)) if self.saved else told
 
     async def _answer(self, scope: Scope, question: str, say: Callable[[str], None], found: _Found) -> str:
         model = self.partner.model_for(question)
@@ -126,12 +133,7 @@ class Talk:
         except CasenotesError:
             return told
         now = datetime.now(UTC)
-        seen = [
-            hit
-            for hit in hits
-            if hit.content in told.recalled
-            or (hit.thread_id != told.scope.thread_id and _stands_in(told.context.text, hit, now))
-        ]
+        seen = (hit for hit in hits if was_shown(hit, told, now))
         return replace(told, shown=tuple(Item(hit.kind, hit.id, hit.content, hit) for hit in seen))
 
     async def learned_from(self, told: Told, seconds: float) -> Told:
@@ -149,7 +151,7 @@ class _Found:
 
     text: str = ""
     output: str = ""
-    recalled: list[str] = field(default_factory=list)
+    recalled: list[Source] = field(default_factory=list)
 
     def pieces(self, event: AgentStreamEvent | AgentRunResultEvent[Any]) -> Iterator[str]:
         """The words in an event; a new part of an answer begins on a new line."""
@@ -161,11 +163,22 @@ class _Found:
             yield self._add(event.delta.content_delta)
         elif isinstance(event, FunctionToolResultEvent) and event.part.tool_name == RECALL_TOOL:
             found = event.part.content if isinstance(event.part.content, dict) else {}
-            self.recalled += [hit["content"] for hit in found.get("hits", ())]
+            self.recalled += [
+                (hit["thread_id"], hit["created_at"], hit["content"]) for hit in found.get("hits", ())
+            ]
 
     def _add(self, piece: str) -> str:
         self.text += piece
         return piece
+
+
+def was_shown(hit: Hit, told: Told, now: datetime) -> bool:
+    """Whether the model has looked a hit up or seen it in a block; never what the turn itself said."""
+    if hit.id in told.own or told.context is None:
+        return False
+    if (hit.thread_id, hit.created_at.isoformat(), hit.content) in told.recalled:
+        return True
+    return hit.thread_id != told.scope.thread_id and _stands_in(told.context.text, hit, now)
 
 
 def _stands_in(text: str, hit: Hit, now: datetime) -> bool:

@@ -223,6 +223,25 @@ def test_another_resource_sees_nothing_and_what_is_stored_moves_no_cursor(tmp_pa
         assert not set(bob.seen) & set("\x1b\x07\x9b")
 
 
+def test_the_page_shows_what_happens(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/chat.md").read_text()
+    monday, tuesday = re.findall(r"```text\n(.+?)```", page, re.DOTALL)
+    for thread, shown in (("monday", monday), ("tuesday", tuesday)):
+        typed = re.findall(r"^you: (.+)$", shown, re.MULTILINE)
+        lines = "".join(f"{line}\n" for line in typed)
+        told = piped(tmp_path, lines, "--model", "test", "--resource", "ann", "--thread", thread).stdout
+        assert _without_what_changes(told) == _without_what_changes(shown)
+
+
+def _without_what_changes(text: str) -> list[str]:
+    """The lines, but for what was typed, empty ones, and the time and id of a message."""
+    lines = [
+        re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d|[0-9a-f]{32}:\d:[0-9a-f]{8}", "…", line)
+        for line in text.splitlines()
+    ]
+    return [line.rstrip() for line in lines if line.strip() and not line.startswith("you: ")]
+
+
 class TestPipes:
     def test_the_turn_itself_is_not_recalled(self, tmp_path: Path) -> None:
         me = ("--model", "test", "--resource", "ann", "--json")

@@ -248,6 +248,29 @@ def test_ids_of_calls_are_made_usable_the_same_way_in_pairs(given: str) -> None:
     assert one == other
 
 
+def test_results_of_calls_with_one_id_come_in_the_order_of_the_calls() -> None:
+    rome, oslo, bonn = (ToolCall("0", "weather", {"city": city}) for city in ("Rome", "Oslo", "Bonn"))
+    both = Message("assistant", "", parts=(rome, oslo))
+    results = Message("tool", "", parts=(ToolResult("0", "31 in Rome"), ToolResult("0", "4 in Oslo")))
+    assert weather_told(both, results) == [("Rome", "31 in Rome"), ("Oslo", "4 in Oslo")]
+    third = Message("assistant", "", parts=(bonn,))
+    late = Message("tool", "", parts=(ToolResult("0", "12 in Bonn"),))
+    assert weather_told(both, third, late) == [("Bonn", "12 in Bonn")], "the calls before it are put aside"
+    turned = Message("assistant", "", parts=(ToolResult("0", "31 in Rome"), bonn))
+    assert weather_told(Message("assistant", "", parts=(rome,)), turned, late) == [
+        ("Rome", "31 in Rome"),
+        ("Bonn", "12 in Bonn"),
+    ]
+
+
+def weather_told(*messages: Message) -> list[tuple[str, str]]:
+    """The city that was asked for and what was answered, by the ids that are sent."""
+    sent = openai_messages(context(*messages))
+    calls = [call for message in sent for call in message.get("tool_calls", ())]
+    cities = {call["id"]: json.loads(call["function"]["arguments"])["city"] for call in calls}
+    return [(cities[m["tool_call_id"]], m["content"]) for m in sent if m["role"] == "tool"]
+
+
 def test_usable_ids_stay_and_ids_used_again_become_unique() -> None:
     called = Message("assistant", "", parts=(ToolCall("call_0", "clock"),))
     answers = [Message("tool", "", parts=(ToolResult("call_0", words),)) for words in ("one", "two", "three")]

@@ -240,7 +240,8 @@ def _anthropic(said: _Said) -> Iterator[_Placed]:
     elif said.role == "user":
         yield _Placed("user", _text(_without_wrappers(said.text)), is_input=True)
     elif said.text.strip():
-        yield _Placed("assistant", _text(said.text))
+        # The API refuses white space at the end of a request; elsewhere the text must read the same as there.
+        yield _Placed("assistant", _text(said.text.rstrip()))
     for e in said.exchanges:
         call = {"type": "tool_use", "id": e.id, "name": e.name, "input": json.loads(e.arguments)}
         yield _Placed("assistant", call)

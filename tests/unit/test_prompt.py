@@ -248,6 +248,14 @@ def test_ids_of_calls_are_made_usable_the_same_way_in_pairs(given: str) -> None:
     assert one == other
 
 
+def test_anthropic_gets_no_white_space_behind_an_answer_to_go_on_with() -> None:
+    messages = (Message("user", "Count.\n"), Message("assistant", " One \n"), Message("user", "Go on."))
+    for said in (messages[:2], messages):
+        sent = anthropic_request(context(*said))["messages"]
+        assert [message["content"][0]["text"] for message in sent[:2]] == ["Count.\n", " One"]
+    assert openai_messages(context(*messages[:2]))[1]["content"] == " One \n"
+
+
 def test_results_of_calls_with_one_id_come_in_the_order_of_the_calls() -> None:
     rome, oslo, bonn = (ToolCall("0", "weather", {"city": city}) for city in ("Rome", "Oslo", "Bonn"))
     both = Message("assistant", "", parts=(rome, oslo))

@@ -290,6 +290,12 @@ class TestPipes:
         (turn,) = map(json.loads, piped(tmp_path, f"{FAN}\n", *me, "--json", code=1).stdout.splitlines())
         assert (turn["outcome"], turn["saved"], turn["learning"]) == ("success", False, "skipped")
 
+    def test_an_empty_name_is_no_name_left_out(self, tmp_path: Path) -> None:
+        for option, name in (("--resource", "resource_id"), ("--thread", "thread_id"), ("--agent", "agent_id")):
+            told = piped(tmp_path, "Hello\n", "--model", "test", option, "", code=2).stderr
+            assert f"{name} is empty; give an id" in told
+        assert list(tmp_path.glob("*.db")) == []
+
     def test_what_is_missing_is_named(self, tmp_path: Path) -> None:
         told = piped(tmp_path, "", code=2).stderr
         assert "--model" in told

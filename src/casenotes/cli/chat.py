@@ -77,7 +77,8 @@ def chat_command(
     """
     partner = choose_partner(model)
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
-    scope = Scope(agent, resource or login_name(), thread or thread_name())
+    resource = login_name() if resource is None else resource  # an empty one is an error, not left out
+    scope = Scope(agent, resource, thread_name() if thread is None else thread)
     with _warnings_told(), running_loop() as loop:
         opening = open_memory(db, create=True, model=partner.worker)
         memory = loop.wait(opening.__aenter__())

@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import sqlite3
 import struct
@@ -295,6 +296,12 @@ class TestPipes:
             told = piped(tmp_path, "Hello\n", "--model", "test", option, "", code=2).stderr
             assert f"{name} is empty; give an id" in told
         assert list(tmp_path.glob("*.db")) == []
+
+    def test_closed_input_is_an_empty_pipe(self, tmp_path: Path) -> None:
+        for words in ("", " --json"):
+            command = f"{shlex.quote(sys.executable)} -m casenotes chat --model test{words} <&-"
+            result = subprocess.run(command, shell=True, cwd=tmp_path, env=KEEP, capture_output=True, text=True)
+            assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
     def test_what_is_missing_is_named(self, tmp_path: Path) -> None:
         told = piped(tmp_path, "", code=2).stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from contextlib import suppress
+from typing import TextIO
 
 from casenotes.cli.chat_commands import State, run_command
 from casenotes.cli.chat_loop import Loop
@@ -27,7 +28,8 @@ class Conversation:
         self.wait = loop.wait
         self._talk = talk
         self._state = state
-        self._on_terminal = sys.stdin.isatty()
+        self._input: TextIO = sys.stdin or io.StringIO()  # closed input is an empty one
+        self._on_terminal = self._input.isatty()
         self._learns = talk.partner.worker is not None
         self._all_well = True
 
@@ -77,7 +79,7 @@ class Conversation:
     def read(self, prompt: str) -> str | None:
         """A line of the user; None at the end."""
         if not self._on_terminal:
-            return sys.stdin.readline() or None
+            return self._input.readline() or None
         try:
             return input(prompt)
         except EOFError:
@@ -121,7 +123,7 @@ class JsonConversation(Conversation):
 
     def read(self, _prompt: str) -> str | None:
         """A line, without a prompt."""
-        return sys.stdin.readline() or None
+        return self._input.readline() or None
 
     def _command(self, line: str) -> None:
         if line == "/quit":

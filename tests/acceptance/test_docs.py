@@ -35,6 +35,18 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
         assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.parametrize("name", ["pydantic-ai", "sub-agents"])
+def test_what_is_shown_is_what_is_printed(name: str, tmp_path: Path) -> None:
+    page = ROOT / "docs" / "how-to" / f"{name}.md"
+    program = "\n".join(code for kind, code in blocks(page) if kind == "python")
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert re.findall(r"^```text\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL) == [
+        result.stdout
+    ]
+
+
 def test_the_reference_is_current() -> None:
     spec = importlib.util.spec_from_file_location("generate_reference", ROOT / "docs" / "generate_reference.py")
     generator = importlib.util.module_from_spec(spec)

@@ -303,6 +303,14 @@ class TestPipes:
             result = subprocess.run(command, shell=True, cwd=tmp_path, env=KEEP, capture_output=True, text=True)
             assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
+    def test_with_json_a_wrong_call_is_told_as_json(self, tmp_path: Path) -> None:
+        result = piped(tmp_path, "", "--model", "test", "--bogus", "--json", code=2)
+        assert json.loads(result.stdout) == {
+            "error": {"type": "UsageError", "message": "No such option: --bogus"}
+        }
+        assert result.stderr == ""
+        assert "No such option: --bogus" in piped(tmp_path, "", "--bogus", code=2).stderr
+
     def test_what_is_missing_is_named(self, tmp_path: Path) -> None:
         told = piped(tmp_path, "", code=2).stderr
         assert "--model" in told

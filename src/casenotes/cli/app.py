@@ -74,15 +74,34 @@ def options(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; with `--json` everything is told as JSON, also what is wrong with the call."""
+    for_machines = "--json" in sys.argv
     try:
-        app()
+        sys.exit(app(standalone_mode=not for_machines))  # else it would print what is wrong itself
     except CasenotesError as error:
-        if "--json" in sys.argv:
-            print_json({"error": {"type": type(error).__name__, "message": str(error)}})
-        else:
-            errors.print(f"error: {safe(str(error))}", style="red", markup=False)
+        _tell(type(error).__name__, str(error), for_machines)
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except BrokenPipeError:  # the reader of our output, for example `head`, has gone
         sys.stderr.close()
         sys.exit(1)
+    except typer.Abort:
+        errors.print("Aborted!")
+        sys.exit(1)
+    except Exception as error:
+        if (problem := _wrong_call(error)) is None:
+            raise
+        _tell("UsageError", problem, for_machines)
+        sys.exit(2)
+
+
+def _tell(kind: str, message: str, for_machines: bool) -> None:
+    if for_machines:
+        print_json({"error": {"type": kind, "message": message}})
+    else:
+        errors.print(f"error: {safe(message)}", style="red", markup=False)
+
+
+def _wrong_call(error: Exception) -> str | None:
+    """What is wrong with options or arguments; the class of such errors has no public name in all versions."""
+    message = getattr(error, "format_message", None)
+    return str(message()) if callable(message) else None

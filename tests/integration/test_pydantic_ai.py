@@ -751,6 +751,11 @@ class TestWaysToRun:
             assert await log_of(memory) == [("assistant", "The night was quiet.")] * 2
 
 
+def turns_later(count: int, call: Callable[[], Any]) -> None:
+    loop = asyncio.get_running_loop()
+    loop.call_soon(turns_later, count - 1, call) if count else call()
+
+
 def refuse_answers(url: str, *, no_longer: bool = False) -> None:
     """Let the database refuse what assistants say."""
     refusal = "BEFORE INSERT ON messages WHEN NEW.role = 'assistant' BEGIN SELECT RAISE(FAIL, 'disk full'); END"
@@ -854,6 +859,31 @@ class TestFailures:
                 await run
             assert await log_of(memory) == [("user", "Go"), ("assistant", "look {}"), ("tool", "pay-2 is fine")]
             assert await roles_and_outcome(memory) == (LOOP[:3], "aborted")
+
+    async def test_a_run_may_be_cancelled_in_any_moment_after_a_tool(self, sqlite_url: str) -> None:
+        runs: list[asyncio.Task[Any]] = []
+
+        async def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+            if len(messages) > 1:
+                await asyncio.Event().wait()
+            return ModelResponse([ToolCallPart("look", {}, "a")])
+
+        async def look() -> str:
+            """Look; the run is cancelled some turns of the loop later."""
+            turns_later(len(runs), runs[-1].cancel)
+            return "pay-2 is fine"
+
+        async with opened(sqlite_url) as memory:
+            for number in range(60):
+                scope = Scope("support", "mira", f"run {number}")
+                agent = Agent(
+                    FunctionModel(answer), tools=[look], capabilities=[MemoryCapability(memory, scope)]
+                )
+                runs.append(asyncio.create_task(agent.run("Go")))
+                with pytest.raises(asyncio.CancelledError):
+                    await runs[-1]
+                roles, outcome = await roles_and_outcome(memory, scope)
+                assert (number, roles, outcome) == (number, LOOP[: len(roles)], "aborted")
 
     async def test_a_step_that_cannot_be_saved_is_saved_with_the_next(
         self, sqlite_url: str, caplog: pytest.LogCaptureFixture

@@ -203,22 +203,22 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         """Save what happened since the last request and look again what to show."""
         self.output_tools = {tool.name for tool in request_context.model_request_parameters.output_tools}
         if self.turn is not None:
-            await _to_its_end(self._step(self.turn, ctx.messages, ctx.run_id))
+            await _to_its_end(self._step(ctx.messages, ctx.run_id))
             if self.on_context is not None:
                 self.on_context(self.context)
         return request_context
 
-    async def _step(self, turn: Turn, messages: Sequence[ModelMessage], run_id: str | None) -> None:
+    async def _step(self, messages: Sequence[ModelMessage], run_id: str | None) -> None:
         """Hand over what is new; what cannot be saved now is tried again with the next step."""
         async with self.handing_over:
+            if (turn := self.turn) is None:  # a cancelled run has ended before its step could begin
+                return
             rest, last = self._unsaved(messages, run_id), messages[-1]
             new = self._read(rest)
             context = await self._softly("step", turn, new) if new else self.context
             if context is None:
                 return
-            if (
-                new and self.saved is not None
-            ):  # before the first request there is only what the run must answer
+            if new and self.saved is not None:  # what comes before the first request is there to be answered
                 self.stored.append(stored(rest, turn.message_ids[-len(new) :]))
             self.saved, self.context = last, context
 
@@ -257,6 +257,7 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         async with self.handing_over:  # a cancelled run ends while a step of it may still be under way
             rest = self._read(self._unsaved(self.messages, run_id))
             receipt = await self._softly("complete", turn, rest, outcome, **why)
+            self.turn = None
         if self.on_complete is not None:
             self.on_complete(receipt)
 

@@ -341,8 +341,9 @@ class TestToolLoops:
             assert history[2].parts[0].content == f"fetched\n\n{claim}"
 
     async def test_what_is_said_in_between_is_the_users_unless_a_tool_says_it(self, sqlite_url: str) -> None:
-        def look(ctx: RunContext[None]) -> str:
-            """Look."""
+        async def look(ctx: RunContext[None]) -> str:
+            """Look, while the user says something."""
+            run.enqueue("No, rack seven.")
             ctx.enqueue("Rack nine, says the tool.")
             return "ok"
 
@@ -356,7 +357,9 @@ class TestToolLoops:
                 ("user", "Go"),
                 ("user", "Take rack eight."),
                 ("assistant", "look {}"),
-                ("tool", "ok\n\nRack nine, says the tool."),
+                ("tool", "ok"),
+                ("user", "No, rack seven."),
+                ("tool", "Rack nine, says the tool."),
                 ("assistant", "Done."),
             ]
 

@@ -138,6 +138,11 @@ class TestFromTheFramework:
         done = m.ModelRequest([m.ToolReturnPart("final", "processed", "c"), m.UserPromptPart("Sent.")])
         assert said(done, output_tools=("final",)) == [("tool", "Sent.")]
 
+    def test_words_that_are_known_to_be_of_tools_are_theirs_wherever_they_stand(self) -> None:
+        told, asked = m.UserPromptPart("Rack nine."), m.UserPromptPart("Rack nine.", timestamp=AT)
+        (first, second) = from_model_messages([m.ModelRequest([asked, told])], of_tools=[told])
+        assert (first.role, second.role) == ("tool", "user")
+
     def test_what_was_given_before_is_left_out_once(self) -> None:
         again = [Message("user", "Go"), Message("assistant", "Go"), Message("user", "Go")]
         assert without_given(again, [Message("user", "Go"), Message("user", "Stop")]) == again[1:]

@@ -148,6 +148,7 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
     output_tools: set[str] = field(default_factory=set, init=False)
     prompt: Prompt = field(default=None, init=False)
     said: list[Message] = field(default_factory=list, init=False)
+    of_tools: list[object] = field(default_factory=list, init=False)
     stored: list[Stored] = field(default_factory=list, init=False)
     handing_over: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -193,8 +194,9 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
     async def before_node_run(
         self, ctx: RunContext[AgentDepsT], *, node: AgentNode[AgentDepsT]
     ) -> AgentNode[AgentDepsT]:
-        """Keep hold of the run's messages, which are another list once the run is under way."""
+        """Keep hold of the run's messages, another list once it is under way, and of what tools enqueue."""
         self.messages = ctx.messages
+        self.of_tools += _said_by_tools(ctx)
         return node
 
     async def before_model_request(
@@ -271,8 +273,9 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         """The messages as ours, without what the store has from the beginning."""
         try:
             if self.saved is not None:
-                return from_model_messages(messages, self.output_tools)
-            return without_given(from_model_messages(messages, self.output_tools, self.prompt), self.said)
+                return from_model_messages(messages, self.output_tools, of_tools=self.of_tools)
+            own = from_model_messages(messages, self.output_tools, self.prompt, self.of_tools)
+            return without_given(own, self.said)
         except Exception as error:  # a message that cannot even be read
             _warn("read", error)
             return []
@@ -296,6 +299,12 @@ def _instructions(scope: AnyScope) -> str:
         return THREAD_INSTRUCTIONS
     own = scope.scope if isinstance(scope, ChildScope) else scope
     return THREAD_INSTRUCTIONS if own.resource_id is None else INSTRUCTIONS
+
+
+def _said_by_tools(ctx: RunContext[Any]) -> list[object]:
+    """What tools have enqueued and was not sent yet; the framework notes their call for its own use."""
+    waiting = [item for item in ctx.pending_messages or () if getattr(item, "_tool_call", None) is not None]
+    return [part for item in waiting for message in item.messages for part in message.parts]
 
 
 def _check_listener(name: str, listener: Any) -> None:

@@ -6,7 +6,8 @@ leave a mark such as `[image]` where they stood. The call of an output tool is t
 becomes text: nobody would ever give its result.
 
 A tool may speak beside its result (`ToolReturn.content`, `ctx.enqueue` in a tool): the framework sends that as
-if the user had said it, in the same request as the result. Here it ends the result and is never the user's.
+if the user had said it, mostly in the same request as the result. Here it ends the result and is never the
+user's.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
 
 Prompt = str | Sequence[UserContent] | None
 IsAnswer = Callable[[BaseToolCallPart[Any] | BaseToolReturnPart[Any]], bool]
+IsAside = Callable[[ModelRequest, UserPromptPart], bool]
 
 
 def from_prompt(prompt: Prompt) -> list[Message]:
@@ -60,19 +62,28 @@ def from_prompt(prompt: Prompt) -> list[Message]:
 
 
 def from_model_messages(
-    messages: Sequence[ModelMessage], output_tools: Collection[str] = (), prompt: Prompt = None
+    messages: Sequence[ModelMessage],
+    output_tools: Collection[str] = (),
+    prompt: Prompt = None,
+    of_tools: Sequence[object] = (),
 ) -> list[Message]:
     """What was said, called and returned, in order; `output_tools` are the names of those that end a run.
 
-    `prompt` is what the user says where it stands beside results, as in a run that goes on with them.
+    `prompt` is what the user says where it stands beside results, as in a run that goes on with them;
+    `of_tools` are parts that are known to be words of tools wherever they stand.
     """
+    theirs = {id(part) for part in of_tools}
     returned = [part for message in messages for part in message.parts if isinstance(part, BaseToolReturnPart)]
     refused = {part.tool_call_id for part in returned if part.outcome in REFUSED}
 
     def is_answer(part: BaseToolCallPart[Any] | BaseToolReturnPart[Any]) -> bool:
         return part.tool_name in output_tools and part.tool_call_id not in refused
 
-    return [ours for message in messages for ours in _converted(message, is_answer, prompt)]
+    def is_aside(request: ModelRequest, part: UserPromptPart) -> bool:
+        beside_results = any(isinstance(other, ToolReturnPart) for other in request.parts)
+        return id(part) in theirs or (beside_results and part.content != prompt)
+
+    return [ours for message in messages for ours in _converted(message, is_answer, is_aside)]
 
 
 def without_given(messages: Sequence[Message], given: Sequence[Message]) -> list[Message]:
@@ -120,20 +131,19 @@ def shortened(messages: Sequence[Message], characters: int) -> list[Message]:
     ]
 
 
-def _converted(message: ModelMessage, is_answer: IsAnswer, prompt: Prompt) -> Iterator[Message]:
+def _converted(message: ModelMessage, is_answer: IsAnswer, is_aside: IsAside) -> Iterator[Message]:
     if isinstance(message, ModelRequest):
-        return _request(message, is_answer, prompt)
+        return _request(message, is_answer, is_aside)
     return _response(message, is_answer)
 
 
-def _request(request: ModelRequest, is_answer: IsAnswer, prompt: Prompt) -> Iterator[Message]:
+def _request(request: ModelRequest, is_answer: IsAnswer, is_aside: IsAside) -> Iterator[Message]:
     """Results come first, as they answer what was said before."""
-    returned = [part for part in request.parts if isinstance(part, ToolReturnPart)]
-    spoken = [part for part in request.parts if isinstance(part, UserPromptPart)]
-    aside = [part for part in spoken if returned and part.content != prompt]
-    yield from _tool_message([_result(part) for part in returned if not is_answer(part)], aside)
+    results = [_result(p) for p in request.parts if isinstance(p, ToolReturnPart) and not is_answer(p)]
+    aside = [p for p in request.parts if isinstance(p, UserPromptPart) and is_aside(request, p)]
+    yield from _tool_message(results, aside)
     for part in request.parts:
-        if isinstance(part, UserPromptPart) and not (returned and part.content != prompt):
+        if isinstance(part, UserPromptPart) and not is_aside(request, part):
             yield from from_prompt(part.content)
         elif isinstance(part, RetryFeedbackPart):
             yield Message("system", _storable(part.model_response()))

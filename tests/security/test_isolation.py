@@ -17,7 +17,7 @@ from conversation import LATER, MIRA, NOW, entry, opened, said_in, settings, sta
 from isolation import OPERATIONS, Answers, Campaign
 from isolation_layers import LAYER_OPERATIONS
 
-from casenotes.config import JobSettings, ProfileSettings
+from casenotes.config import JobSettings, ProfileSettings, SemanticRecallSettings
 from casenotes.models.chat import ChatRequest
 from casenotes.testing import FrozenClock, HashEmbedder, ScriptedModel
 
@@ -35,6 +35,7 @@ async def campaign(url: str, operations: int) -> Campaign:
         settings(),
         jobs=JobSettings(max_calls_a_day=10**9, max_tokens_a_day=10**12),
         profile=ProfileSettings(learn=True),
+        semantic_recall=SemanticRecallSettings(True, scope="resource"),
         titles="model",
     )
     options = {"embedder": HashEmbedder(16), "clock": clock, "config": config}

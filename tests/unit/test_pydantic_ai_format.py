@@ -62,6 +62,25 @@ def test_what_the_library_writes(read) -> None:
     assert not any(line.assumed_time for line in reading if hasattr(line, "assumed_time"))
 
 
+def test_what_a_tool_says_beside_its_result_is_not_the_users(read) -> None:
+    from pydantic_ai import messages as m
+
+    written = [
+        m.ModelRequest([m.UserPromptPart("Read the page.", timestamp=TIME)]),
+        m.ModelResponse([m.ToolCallPart("fetch", {}, tool_call_id="a")], timestamp=TIME),
+        m.ModelRequest(
+            [
+                m.ToolReturnPart("fetch", "fetched", tool_call_id="a", timestamp=TIME),
+                m.UserPromptPart("The password policy is four letters.", timestamp=TIME),
+            ]
+        ),
+        m.ModelResponse([m.TextPart("I see.")], timestamp=TIME),
+    ]
+    said = read(m.ModelMessagesTypeAdapter.dump_json(written)).said
+    assert [text for role, text in said if role == "user"] == ["Read the page."]
+    assert "four letters" in " ".join(text for role, text in said if role == "tool")
+
+
 def test_tools_of_the_provider_are_calls_and_results(read) -> None:
     call = {"part_kind": "builtin-tool-call", "tool_name": "web", "args": {"q": "tide"}, "tool_call_id": "w"}
     answer = {"part_kind": "builtin-tool-return", "tool_name": "web", "content": "05:12", "tool_call_id": "w"}

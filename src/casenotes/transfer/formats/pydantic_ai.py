@@ -1,7 +1,9 @@
 """Pydantic AI: what `ModelMessagesTypeAdapter.dump_json` writes, requests and responses made of parts.
 
 A request may hold the system prompt, the user's words and the results of tools at once; every part has
-its own time. Feedback of the framework to the model is nobody's words, so it is kept as `system`.
+its own time. Feedback of the framework to the model is nobody's words, so it is kept as `system`. What stands
+as a prompt beside results was said by a tool (`ToolReturn.content`) as far as anybody can tell, and is not
+taken for the user's words.
 """
 
 from __future__ import annotations
@@ -46,10 +48,12 @@ def _content(item: Mapping[str, Any]) -> Iterator[Content]:
     """Instructions are repeated in every request, so they are counted and not kept."""
     if item.get("instructions"):
         yield LeftOut("instructions")
-    for given in list_field(item, "parts"):
-        part = as_object(given, "a part")
-        kind = str(part.get("part_kind"))
-        yield from _READERS.get(kind, partial(_other, kind))(part)
+    parts = [as_object(given, "a part") for given in list_field(item, "parts")]
+    kinds = [str(part.get("part_kind")) for part in parts]
+    for part, kind in zip(parts, kinds, strict=True):
+        beside_results = kind == "user-prompt" and "tool-return" in kinds
+        read = partial(_prompt, "tool") if beside_results else _READERS.get(kind, partial(_other, kind))
+        yield from read(part)
 
 
 def _prompt(role: str, part: Mapping[str, Any]) -> Iterator[Content]:

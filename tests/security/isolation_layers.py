@@ -6,6 +6,18 @@ from collections.abc import Mapping
 
 from isolation import Dice, Operation, Operations
 
+from casenotes.layers.base import BaseLayer, RecallRequest
+
+
+class Grumbling(BaseLayer):
+    """Fails with the words of the input, so that events have words of their scope in them."""
+
+    name = "grumbling"
+
+    async def recall(self, request: RecallRequest) -> str:
+        raise RuntimeError(request.query)
+
+
 FIELDS = ("User Context/Role", "Preferences/Naming", "Current Goals/Task")
 
 

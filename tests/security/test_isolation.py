@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from conversation import LATER, MIRA, NOW, entry, opened, said_in, settings, statuses, turn
 from isolation import OPERATIONS, Answers, Campaign
-from isolation_layers import LAYER_OPERATIONS
+from isolation_layers import LAYER_OPERATIONS, Grumbling
 
 from casenotes.config import JobSettings, ProfileSettings, SemanticRecallSettings
 from casenotes.models.chat import ChatRequest
@@ -38,7 +38,7 @@ async def campaign(url: str, operations: int) -> Campaign:
         semantic_recall=SemanticRecallSettings(True, scope="resource"),
         titles="model",
     )
-    options = {"embedder": HashEmbedder(16), "clock": clock, "config": config}
+    options = {"embedder": HashEmbedder(16), "clock": clock, "config": config, "layers": [Grumbling()]}
     async with opened(url, ScriptedModel(answers), **options) as memory:
         run = Campaign(memory, clock, answers, SEED, ALL_OPERATIONS)
         started = time.perf_counter()

@@ -32,6 +32,9 @@ from casenotes.stores.base import Store
 from casenotes.testing import ScriptedModel
 
 OWNER = Scope("bench", "user")
+ANSWER_SECONDS = 0.02
+"""Less than any model takes to answer."""
+
 MODEL_SECONDS = 0.05
 
 
@@ -80,6 +83,7 @@ async def one_turn(
     await watch.run("recall", memory.recall(OWNER, text))
     turn = await watch.run("begin", memory.begin(scope, text))
     watch.times["begin_save"].append(1000 * turn.context.trace["seconds"]["save"])
+    await asyncio.sleep(ANSWER_SECONDS)  # the input is embedded meanwhile
     await watch.run("complete", memory.complete(turn, f"I have looked at it: {text[:80]}"))
 
 

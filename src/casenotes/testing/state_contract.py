@@ -172,11 +172,14 @@ class StateContract:
         assert await store.states.write(USER, "notes", version(1), keep=10, create=True)
 
     async def test_a_run_is_summarised_once(self, store: Store) -> None:
-        await store.append(ANN, [said("a"), said("b")])
+        for scope in (ANN, *STRANGERS):
+            await store.append(scope, [said("a"), said("b")])
         assert await store.episodes.run_start(ANN) == 0
         assert await store.episodes.add(ANN, episode("one"), last("b", 2), 20)
         assert not await store.episodes.add(ANN, episode("again"), last("b", 2), 20)
         assert await store.episodes.run_start(ANN) == 2
+        for stranger in STRANGERS:
+            assert await store.episodes.run_start(stranger) == 0
         await store.append(ANN, [said("c")])
         assert await store.episodes.add(ANN, episode("two", 1), last("c", 3), 20)
         assert await store.episodes.newest(ANN, 10) == [episode("two", 1), episode("one")]
@@ -259,8 +262,13 @@ class StateContract:
     async def test_a_thread_knows_for_which_other_one_a_sub_agent_works_in_it(self, store: Store) -> None:
         child = replace(ANN, thread_id="child")
         mark = TurnMark("u", "open", NOON, hidden=True, parent="t1")
+        for stranger in STRANGERS:
+            await store.append(replace(stranger, thread_id="child"), [said("task")])
         await store.append(child, [said("task")], mark)
         await store.append(child, [said("late")])
+        for stranger in STRANGERS:
+            theirs = await store.threads(stranger)
+            assert [(t.thread_id, t.parent_id, t.apart) for t in theirs] == [("child", None, False)]
         threads = {thread.thread_id: thread for thread in await store.threads(USER)}
         assert (threads["child"].parent_id, threads["child"].apart) == ("t1", True)
         assert (threads["t1"].parent_id, threads["t1"].apart, threads["t1"].message_count) == (None, False, 0)

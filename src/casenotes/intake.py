@@ -50,8 +50,16 @@ def with_identity(messages: Iterable[Message], prefix: str, first: int, now: dat
 
 
 def _digest(message: Message) -> str:
-    content = f"{message.role}\n{message.search_text}"
+    """Of all that is compared when a message is repeated: of a call its id, too."""
+    content = "\n".join([message.role, message.text, *map(_whole, message.parts)])
     return hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def _whole(part: Part) -> str:
+    if isinstance(part, ToolResult):
+        return f"{part.call_id} {part.is_error} {part.content}"
+    arguments = json.dumps(part.arguments, ensure_ascii=False, sort_keys=True, default=str)
+    return f"{part.id} {part.name} {arguments}"
 
 
 def redacted(message: Message) -> Message:

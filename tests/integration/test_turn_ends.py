@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from conversation import LATER, MIRA, NOW, SAID, SKEW, entry, looked, opened, proposes, settings, turn
 
-from casenotes import Message, Scope
+from casenotes import Message, Scope, ToolCall, ToolResult
 from casenotes.config import (
     BudgetSettings,
     EpisodesSettings,
@@ -286,6 +286,20 @@ async def test_a_step_that_was_cancelled_and_is_repeated_saves_nothing_twice(sto
         log = await memory.history(MIRA)
         assert [message.role for message in log] == ["user", "assistant", "tool", "assistant", "assistant"]
         assert [message.id for message in log] == under_way.message_ids
+
+
+async def test_a_step_that_was_cancelled_does_not_stand_in_the_way_of_a_like_one(store_url: str) -> None:
+    """A loop that polls calls the same tool with the same result again, under another id."""
+    layer = Stubborn()
+    config = replace(settings(), recall_deadline_seconds=0.2)
+    async with opened(store_url, layers=[layer], config=config) as memory:
+        under_way = await memory.begin(MIRA, SAID)
+        await cancelled(layer, memory.step(under_way, looked(1, "pending")))
+        await memory.step(under_way, looked(2, "pending"))
+        await memory.complete(under_way, "Done.")
+        parts = [part for message in await memory.history(MIRA) for part in message.parts]
+        assert len([part for part in parts if isinstance(part, ToolCall)]) == 2
+        assert len([part for part in parts if isinstance(part, ToolResult)]) == 2
 
 
 async def test_a_turn_whose_begin_was_cancelled_is_not_left_open(store_url: str) -> None:

@@ -176,7 +176,7 @@ class Memory:
             seconds = {"save": time.perf_counter() - started}
             try:
                 context, log, shown = await self._contexts.first(
-                    own, turn.id, saved.given, seconds, apart=turn.is_apart
+                    own, turn.id, saved.messages, seconds, apart=turn.is_apart
                 )
             except BaseException:  # nobody will ever complete it
                 await asyncio.shield(self._abort(turn))

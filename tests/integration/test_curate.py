@@ -218,6 +218,14 @@ class TestForgottenStaysForgotten:
             await memory.undo(MIRA.owner, str(forgotten.revision_id))
             assert said in (await memory.begin(MIRA, "And now?")).context.messages
 
+    async def test_what_was_forgotten_and_is_said_again_is_shown_in_its_turn(self, store_url: str) -> None:
+        async with opened(store_url) as memory:
+            said = Message("user", SAID, id="m1")
+            await memory.complete(await memory.begin(MIRA, said), "I see.")
+            await memory.forget(MIRA, message_id="m1")
+            context = (await memory.begin(MIRA, said)).context
+            assert [message.text for message in context.messages] == ["I see.", SAID]
+
     async def test_forgetting_a_merged_entry_forgets_what_it_was_made_of(self, sqlite_url: str) -> None:
         one, two = "The pump of hall 3 failed on Monday.", "The pump of hall 3 failed: no oil."
         whole = "The pump of hall 3 failed on Monday: no oil."

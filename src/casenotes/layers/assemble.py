@@ -53,7 +53,7 @@ class ContextMaker:
         `apart` leaves out all layers of the resource, as for sub-agents.
         """
         started = time.perf_counter()
-        log = await self._store.recent(scope, max(self._last_messages, len(given)))
+        log = _with(given, await self._store.recent(scope, max(self._last_messages, len(given))))
         seconds["recent_messages"] = time.perf_counter() - started
         own = {str(message.id) for message in given}
         layers = in_reach(self._layers, scope, apart=apart)
@@ -118,6 +118,12 @@ class ContextMaker:
             "messages": {"tokens": shown.tokens, "shown": len(shown.messages), "left_out": shown.left_out},
             "tokens": {"budget": self._prompt_tokens, "blocks": blocks, "messages": shown.tokens},
         }
+
+
+def _with(given: Sequence[Message], log: list[Message]) -> list[Message]:
+    """The thread with the input: it may be a message that was forgotten and is said again."""
+    shown = {message.id for message in log}
+    return [*log, *(message for message in given if message.id not in shown)]
 
 
 def in_reach(layers: Sequence[Layer], scope: Scope, *, apart: bool) -> list[Layer]:

@@ -169,6 +169,23 @@ def test_what_sub_agents_said_is_no_memory_in_a_copy_either(cli: Cli) -> None:
     assert sorted(exported[0]) == sorted(exported[1])
 
 
+def test_lines_of_reply_trees_are_no_sub_agents(cli: Cli) -> None:
+    lines = [
+        {
+            "id": f"m{n}",
+            "scope": "ann",
+            "thread": "t",
+            "role": "user",
+            "text": f"Pump {n} leaks",
+            "parent": f"m{n - 1}",
+        }
+        for n in range(1, 4)
+    ]
+    cli("import", cli.write("tree.jsonl", *lines))
+    assert [thread["thread_id"] for thread in cli.json("threads", "--resource", "ann")["threads"]] == ["t"]
+    assert len(cli.json("recall", "pump leaks", "--resource", "ann")["hits"]) == 3
+
+
 def test_an_export_is_private_and_never_replaces_the_store(filled: Cli) -> None:
     filled("export", "-o", "out.jsonl")
     assert (filled.directory / "out.jsonl").stat().st_mode & 0o777 == 0o600

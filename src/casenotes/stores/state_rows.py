@@ -14,11 +14,11 @@ from casenotes.stores.states import EventRow, OfTurn, StateVersion, items_of_thr
 from casenotes.types import Episode, Message, Scope
 
 COMMON = {
-    "state": frozenset(("field", "at", "by", "outcome", "status")),
-    "event": frozenset(("outcome", "status", "source", "task", "model")),
-    "parts": frozenset(("type", "name")),
+    "state": (frozenset(("field", "at", "by", "outcome", "status")), 2),
+    "event": (frozenset(("outcome", "status", "source", "task", "model")), 1),
+    "parts": (frozenset(("type", "name")), 1),
 }
-"""What stands under these names is the same for many users, and in other databases of the same server."""
+"""What stands under these names, so many objects deep, is the same for many users."""
 
 Time = Callable[[Any], datetime]
 
@@ -95,13 +95,13 @@ def renewed_states(key: Values, stripped: Iterable[Values]) -> list[Values]:
 
 def texts_in_json(rows: Iterable[Sequence[Any]]) -> list[str]:
     """Every text that anybody wrote in stored values, as it stands there."""
-    return [_json(text)[1:-1] for kind, stored in rows for text in texts_in(json.loads(stored), COMMON[kind])]
+    return [_json(text)[1:-1] for kind, stored in rows for text in texts_in(json.loads(stored), *COMMON[kind])]
 
 
 def texts_of_thread(thread_id: str, rows: Iterable[Sequence[Any]]) -> list[str]:
     """What stems from a thread in the states of its scope, as it stands there."""
     found = (items_of_thread(json.loads(stored), thread_id) for _kept_in, _layer, _version, stored in rows)
-    return [_json(text)[1:-1] for items in found for text in texts_in(items, COMMON["state"])]
+    return [_json(text)[1:-1] for items in found for text in texts_in(items, *COMMON["state"])]
 
 
 def _json(value: Any) -> str:

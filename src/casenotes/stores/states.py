@@ -118,13 +118,14 @@ def without_thread(value: Mapping[str, Any], thread_id: str) -> dict[str, Any]:
     return {**value, ITEMS: [item for item in _items(value) if not _is_of(item, thread_id)]}
 
 
-def texts_in(value: Any, without: Set[str] = frozenset()) -> list[str]:
-    """Every text in a value of JSON, but for what stands under some names."""
+def texts_in(value: Any, without: Set[str] = frozenset(), levels: int = 0) -> list[str]:
+    """Every text in a value of JSON, but for what stands under some names in its first levels of objects."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, Mapping):
-        value = [child for name, child in value.items() if name not in without]
-    return [text for child in value for text in texts_in(child, without)] if isinstance(value, list) else []
+        value = [child for name, child in value.items() if levels <= 0 or name not in without]
+        levels -= 1
+    return [t for child in value for t in texts_in(child, without, levels)] if isinstance(value, list) else []
 
 
 def _items(value: Mapping[str, Any]) -> list[Any]:

@@ -276,6 +276,11 @@ class StateContract:
         assert await store.entries.hidden(USER, ["task", "late"]) == {"task", "late"}
         await store.append(replace(ANN, thread_id="shares"), [said("s")], replace(mark, hidden=False))
         assert await store.entries.hidden(USER, ["s"]) == set()
+        spoken = replace(ANN, thread_id="spoken")
+        await store.append(spoken, [said("before")])
+        await store.append(spoken, [said("secret")], mark)
+        await store.append(spoken, [said("after")])
+        assert await store.entries.hidden(USER, ["before", "secret", "after"]) == {"secret"}
 
     async def test_what_stems_from_a_thread_goes_from_states_of_others(self, store: Store) -> None:
         await store.append(ANN, [said("a")])
@@ -292,11 +297,11 @@ class StateContract:
     async def test_traces_are_looked_for_as_they_are_stored(self, store: Store) -> None:
         """Tool results have line ends and quotation marks, which JSON escapes."""
         result = ToolResult("c1", 'host-1\nuser "anna" of Uppsala')
-        call = ToolCall("c1", "delegate", {"task": "call the account of Anna"})
+        call = ToolCall("c1", "delegate", {"task": "call the account of Anna", "name": "Anna of Uppsala"})
         await store.append(ANN, [replace(said("a"), parts=(call, result))])
         await store.events.add(ANN, [EventRow("x", NOON, {"error": 'no "door" here'})], 10)
         traces = await store.erasure.traces(ANN)
-        for text in (result.content, "call the account of Anna", 'no "door" here'):
+        for text in (result.content, "call the account of Anna", "Anna of Uppsala", 'no "door" here'):
             stored = json.dumps(text)[1:-1].encode()
             assert stored in traces
             assert await store.erasure.still_there([stored]) == {stored}

@@ -14,7 +14,7 @@ from casenotes.transfer.formats.detect import AUTO, choose_format
 from casenotes.transfer.lines import LeftOutLine, Line, MessageLine, Place, ReadOptions, RefusedLine, ThreadLine
 from casenotes.transfer.source import file_size, open_documents
 from casenotes.transfer.values import read_values
-from casenotes.types import Message, Scope
+from casenotes.types import ChildScope, Message, Scope
 
 BATCH_LINES = 1_000
 BATCH_BYTES = 8_000_000
@@ -108,7 +108,7 @@ async def _save_batch(memory: Memory, batch: Sequence[MessageLine], summary: Imp
         async with places:
             return await _save_lines(memory, scope, lines, summary)
 
-    saved = await asyncio.gather(*(save(scope, lines) for scope, lines in _grouped(batch).items()))
+    saved = await asyncio.gather(*(save(lines[0].scope, lines) for lines in _grouped(batch)))
     by_owner: dict[Scope, list[Message]] = {}
     for scope, messages in saved:
         by_owner.setdefault(scope.owner, []).extend(messages)
@@ -171,8 +171,9 @@ async def _finish_vectors(memory: Memory, summary: ImportSummary) -> None:
             summary.vectors += await memory.embed_missing(owner)
 
 
-def _grouped(lines: Iterable[MessageLine]) -> dict[Scope, list[MessageLine]]:
-    groups: dict[Scope, list[MessageLine]] = {}
+def _grouped(lines: Iterable[MessageLine]) -> list[list[MessageLine]]:
+    """The lines of each thread; those said to a sub-agent apart from others."""
+    groups: dict[tuple[Scope, ChildScope | None], list[MessageLine]] = {}
     for line in lines:
-        groups.setdefault(line.scope, []).append(line)
-    return groups
+        groups.setdefault((line.scope, line.child), []).append(line)
+    return list(groups.values())

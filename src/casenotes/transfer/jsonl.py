@@ -83,9 +83,9 @@ def _message_line(
 
 
 def _child(item: Mapping[str, Any], scope: Scope) -> ChildScope | None:
-    """Where a sub-agent works, if the message was said there."""
-    parent, shares = item.get("parent"), item.get("shares_memory", False)
-    if parent is None:
+    """Where a sub-agent works, if the message was said there; other files name other things `parent`."""
+    parent, shares = item.get("parent"), item.get("shares_memory")
+    if parent is None or shares is None:
         return None
     if not isinstance(shares, bool):
         raise InvalidMessage(f"the field 'shares_memory' is {shares!r:.80}; it must be true or false")

@@ -31,8 +31,10 @@ DO UPDATE SET last_seq = excluded.last_seq,
               updated_at = greatest(t.updated_at, excluded.updated_at)
 
 -- name: note_parent
--- The first time that a sub-agent speaks in it.
-UPDATE casenotes.threads SET parent_id = %(parent)s, apart = %(hidden)s
+-- The first time that a sub-agent speaks in it; a thread in which others have spoken is not apart.
+UPDATE casenotes.threads SET parent_id = %(parent)s, apart = (%(hidden)s::boolean AND NOT EXISTS (
+       SELECT 1 FROM casenotes.messages AS m
+        WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s AND NOT m.hidden))
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND parent_id IS NULL
 
 -- name: ensure_parent

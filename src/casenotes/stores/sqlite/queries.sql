@@ -27,8 +27,10 @@ VALUES (?, ?, ?, (SELECT 1000000 * count FROM erasures))
 ON CONFLICT DO UPDATE SET change = excluded.change
 
 -- name: note_parent
--- The first time that a sub-agent speaks in it.
-UPDATE threads SET parent_id = :parent, apart = :hidden
+-- The first time that a sub-agent speaks in it; a thread in which others have spoken is not apart.
+UPDATE threads SET parent_id = :parent, apart = (:hidden AND NOT EXISTS (
+       SELECT 1 FROM messages AS m
+        WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread AND m.hidden = 0))
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND parent_id IS NULL
 
 -- name: ensure_parent

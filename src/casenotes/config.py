@@ -69,7 +69,8 @@ class SearchSettings:
 class StorageSettings:
     """How the store is used. With `redact_messages`, secrets are masked before messages are saved.
 
-    PostgreSQL ends a connection whose process falls silent within a transaction for `idle_transaction_seconds`.
+    PostgreSQL ends a connection whose process falls silent within a transaction for `idle_transaction_seconds`;
+    0 waits for ever.
     """
 
     redact_messages: bool = False

@@ -238,6 +238,15 @@ async def test_a_process_that_falls_silent_in_a_transaction_holds_nobody_up_for_
     await other.close()
 
 
+async def test_a_limit_of_zero_is_none(postgres_url: str) -> None:
+    store = create_store(postgres_url, StorageSettings(idle_transaction_seconds=0))
+    await store.open()
+    async with store.transaction(ANN) as connection:
+        await asyncio.sleep(0.1)
+        await connection.execute(b"SELECT 1")
+    await store.close()
+
+
 async def test_background_writers_hold_up_no_turn(postgres_url: str) -> None:
     """Events, states and notes of jobs are written beside turns of the same user."""
     one, two = create_store(postgres_url), create_store(postgres_url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -97,7 +98,7 @@ def connect_options(settings: StorageSettings) -> dict[str, Any]:
 
     A process that is stopped within a transaction loses its connection, and with it the rows it held.
     """
-    longest_pause = max(1, round(1_000 * settings.idle_transaction_seconds))
+    longest_pause = math.ceil(1_000 * settings.idle_transaction_seconds)  # 0: for ever
     return {
         "autocommit": True,
         "connect_timeout": max(1, round(settings.connect_timeout_seconds)),

@@ -106,7 +106,7 @@ class EpisodesLayer(BaseLayer):
     def _tokens(self, summary: str) -> int:
         """By the host's counter, or a quarter of the characters if it fails, as it was agreed."""
         try:
-            return self._measure(summary)
+            return int(self._measure(summary))
         except Exception:
             return math.ceil(len(summary) / CHARACTERS_A_TOKEN)
 

@@ -806,6 +806,20 @@ class TestFailures:
             roles, outcome = await roles_and_outcome(memory)
             assert (roles, outcome) == (LOOP, "failure")
 
+    async def test_listeners_that_fail_fail_no_run(
+        self, sqlite_url: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fails(_told: object) -> None:
+            raise ValueError("the listener is broken")
+
+        async with opened(sqlite_url) as memory:
+            ability = MemoryCapability(memory, MIRA, on_context=fails, on_complete=fails)
+            model = FunctionModel(lambda _messages, _info: ModelResponse([TextPart("Hi.")]))
+            result = await Agent(model, capabilities=[ability]).run("Go")
+            assert result.output == "Hi."
+            assert await roles_and_outcome(memory) == (["user", "assistant"], "success")
+        assert caplog.text.count("a listener of the memory failed") == 2
+
     async def test_a_run_that_is_cancelled(self, sqlite_url: str) -> None:
         waiting = asyncio.Event()
 
@@ -827,13 +841,15 @@ class TestFailures:
             await host.agent(memory).run("Still there?")  # the call that has no result is not sent again
         assert "wait" not in str(host.requests)
 
-    async def test_a_run_that_is_cancelled_while_its_turn_begins(self, sqlite_url: str) -> None:
+    @pytest.mark.parametrize("times", [1, 3])
+    async def test_a_run_that_is_cancelled_while_its_turn_begins(self, sqlite_url: str, times: int) -> None:
         host, slow = says("Hi."), Slow()
         async with opened(sqlite_url, layers=[slow]) as memory:
             run = asyncio.create_task(host.agent(memory).run("Go"))
             await slow.asked.wait()
-            run.cancel()
-            await asyncio.sleep(0)
+            for _ in range(times):
+                run.cancel()
+                await asyncio.sleep(0)
             slow.go_on.set()
             with pytest.raises(asyncio.CancelledError):
                 await run

@@ -44,6 +44,15 @@ def test_parts_are_known_again_in_merged_and_copied_messages() -> None:
     assert len(merged.parts) == 3, "the run's own messages are never changed"
 
 
+def test_no_result_is_sent_without_its_call() -> None:
+    """Of a tool that said something besides, the words are still shown when its call has gone."""
+    call = m.ModelResponse([m.ToolCallPart("look", {}, "old")])
+    result = m.ModelRequest([m.ToolReturnPart("look", "seen", "old")])
+    known = [stored([call], ["call"]), stored([result], ["result"]), KNOWN[0]]
+    context = shown("result", "call-0", "result-0")
+    assert still_shown([call, result, PROMPT, *STEPS[0]], known, context) == [PROMPT, *STEPS[0]]
+
+
 def test_what_others_have_put_there_stays() -> None:
     summary = m.ModelRequest([m.UserPromptPart("A summary of the beginning.")])
     empty = m.ModelResponse([])

@@ -19,6 +19,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -206,8 +207,7 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         self.output_tools = {tool.name for tool in request_context.model_request_parameters.output_tools}
         if self.turn is not None:
             await _to_its_end(self._step(ctx.messages, ctx.run_id))
-            if self.on_context is not None:
-                self.on_context(self.context)
+            _call(self.on_context, self.context)
         return request_context
 
     async def _step(self, messages: Sequence[ModelMessage], run_id: str | None) -> None:
@@ -251,8 +251,8 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         """Complete the turn, also while the run is being cancelled."""
         if self.turn is not None:
             await _to_its_end(self._complete(self.turn, outcome, run_id, error))
-        elif self.on_complete is not None:
-            self.on_complete(None)
+        else:
+            _call(self.on_complete, None)
 
     async def _complete(self, turn: Turn, outcome: Outcome, run_id: str | None, error: str) -> None:
         why = {"error": error} if isinstance(self.scope, ChildScope) else {}  # for its parent's thread
@@ -260,8 +260,7 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
             rest = self._read(self._unsaved(self.messages, run_id))
             receipt = await self._softly("complete", turn, rest, outcome, **why)
             self.turn = None
-        if self.on_complete is not None:
-            self.on_complete(receipt)
+        _call(self.on_complete, receipt)
 
     def _unsaved(self, messages: Sequence[ModelMessage], run_id: str | None) -> list[ModelMessage]:
         """What came after what was saved last; in the beginning, what belongs to this run."""
@@ -317,6 +316,15 @@ def _check_listener(name: str, listener: Any) -> None:
         raise UsageError(f"{name} is called and not awaited; give a plain function, not {listener!r:.80}")
 
 
+def _call(listener: Callable[[Any], None] | None, told: object) -> None:
+    """Tell a listener of the host; one that fails does not fail the run."""
+    try:
+        if listener is not None:
+            listener(told)
+    except Exception:
+        log.exception("a listener of the memory failed")
+
+
 async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
     """Do what must not be cut in two: a run that is cancelled meanwhile goes on being cancelled afterwards."""
     task = asyncio.create_task(work)
@@ -324,7 +332,9 @@ async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
         await asyncio.shield(task)
     except asyncio.CancelledError:
         with anyio.CancelScope(shield=True):
-            await asyncio.wait([task])
+            while not task.done():  # whoever cancels once more does not wait less
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([task])
         if not task.cancelled():
             task.exception()  # it comes second to the cancellation
         raise

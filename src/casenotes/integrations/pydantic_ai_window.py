@@ -55,7 +55,18 @@ def still_shown(
     """
     ids = {message.id for message in context.messages}
     first = next((i for i, item in enumerate(known) if item.ids & ids), len(known) - 1)
-    gone = {id(part) for item in known[: max(0, first)] for part in item.parts}
+    kept = _left(messages, {id(part) for item in known[: max(0, first)] for part in item.parts})
+    return _left(kept, _orphans(kept, known))
+
+
+def _orphans(messages: Sequence[ModelMessage], known: Sequence[Stored]) -> set[int]:
+    """Stored results whose call has gone: a tool may have said something besides, which is still shown."""
+    calls = {part.tool_call_id for m in messages for part in m.parts if isinstance(part, BaseToolCallPart)}
+    results = (part for item in known for part in item.parts if isinstance(part, ToolReturnPart))
+    return {id(part) for part in results if part.tool_call_id not in calls}
+
+
+def _left(messages: Sequence[ModelMessage], gone: Set[int]) -> list[ModelMessage]:
     kept = ((message, _without(message, gone)) for message in messages)
     return [left for message, left in kept if left.parts or not message.parts]
 

@@ -79,24 +79,32 @@ def undisturbed_seconds(url: str, dimensions: int) -> float:
     return seconds
 
 
+def is_enough(seen: Counter[str]) -> bool:
+    before, after = seen["before the switch"], seen["after the switch"]
+    return before + after >= KILLS and min(before, after) >= 2
+
+
 def test_killed_at_random_points(store_url: str) -> None:
-    """Only processes that were killed before they had ended count."""
+    """Only processes that were killed before they had ended count.
+
+    How long a change takes varies with what else the machine does: kills come sooner where they came too late.
+    """
     chance = random.Random(11)
     asyncio.run(fill(store_url))
-    whole = undisturbed_seconds(store_url, 48)
+    longest = undisturbed_seconds(store_url, 48)
     current, target = 48, 32
     seen: Counter[str] = Counter()
-    for _ in range(6 * KILLS):
-        ended = run_and_kill(store_url, target, chance.uniform(0.0, whole))
+    for _ in range(10 * KILLS):
+        ended = run_and_kill(store_url, target, chance.uniform(0.0, longest))
         now = asyncio.run(check(store_url))
         assert now in (current, target)
         seen["ended" if ended else "before the switch" if now == current else "after the switch"] += 1
+        longest *= 1.2 if now == current else 0.85
         if now == target:
             current, target = target, current
-        if seen["before the switch"] + seen["after the switch"] == KILLS:
+        if is_enough(seen):
             break
-    assert seen["before the switch"] + seen["after the switch"] == KILLS, seen
-    assert min(seen["before the switch"], seen["after the switch"]) >= 2, seen
+    assert is_enough(seen), seen
     subprocess.run([sys.executable, SCRIPT, store_url, "64"], check=True, capture_output=True)
     assert asyncio.run(check(store_url)) == 64
 

@@ -131,7 +131,7 @@ class Message:
         """What search reads: the text, then tool calls and their results."""
         if not self.parts:
             return self.text
-        pieces = [self.text, *map(_part_text, self.parts)]
+        pieces = [self.text, *map(_searched_text, self.parts)]
         return "\n".join(piece for piece in pieces if piece.strip())
 
 
@@ -446,12 +446,14 @@ def _joined(blocks: Iterable[Block]) -> str:
     return "\n\n".join(block.text for block in blocks)
 
 
-def _part_text(part: Part) -> str:
-    """What search reads of a part; not what our own tool was asked and found, which stands elsewhere."""
+def part_text(part: Part) -> str:
+    """What a model reads of a call or a result."""
     if isinstance(part, ToolResult):
-        return "" if part.content.startswith('{"hits":') else part.content
-    return (
-        ""
-        if part.name == RECALL_TOOL
-        else f"{part.name} {json.dumps(part.arguments, ensure_ascii=False, default=str)}"
-    )
+        return part.content
+    return f"{part.name} {json.dumps(part.arguments, ensure_ascii=False, default=str)}"
+
+
+def _searched_text(part: Part) -> str:
+    """What search reads of a part; not what our own tool was asked and found, which stands elsewhere."""
+    is_ours = part.content.startswith('{"hits":') if isinstance(part, ToolResult) else part.name == RECALL_TOOL
+    return "" if is_ours else part_text(part)

@@ -12,7 +12,6 @@ user's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -40,13 +39,13 @@ from pydantic_ai.messages import (
     VideoUrl,
 )
 
+from casenotes.learn.normalise import storable
 from casenotes.recall.recent import without_broken_pairs
 from casenotes.transfer.formats.blocks import call_arguments, json_text
 from casenotes.types import Message, Part, ToolCall, ToolResult
 
 MARKS = ((ImageUrl, "[image]"), (AudioUrl, "[audio]"), (VideoUrl, "[video]"), (DocumentUrl, "[document]"))
 REFUSED = ("failed", "retried")
-NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
 
 Prompt = str | Sequence[UserContent] | None
 IsAnswer = Callable[[BaseToolCallPart[Any] | BaseToolReturnPart[Any]], bool]
@@ -58,7 +57,7 @@ def from_prompt(prompt: Prompt) -> list[Message]:
     if prompt is None:
         return []
     items = [prompt] if isinstance(prompt, str) else prompt
-    return [Message("user", _storable("\n".join(filter(None, map(_content_text, items)))))]
+    return [Message("user", storable("\n".join(filter(None, map(_content_text, items)))))]
 
 
 def from_model_messages(
@@ -146,7 +145,7 @@ def _request(request: ModelRequest, is_answer: IsAnswer, is_aside: IsAside) -> I
         if isinstance(part, UserPromptPart) and not is_aside(request, part):
             yield from from_prompt(part.content)
         elif isinstance(part, RetryFeedbackPart):
-            yield Message("system", _storable(part.model_response()))
+            yield Message("system", storable(part.model_response()))
 
 
 def _tool_message(results: list[ToolResult], aside: Sequence[UserPromptPart]) -> Iterator[Message]:
@@ -179,7 +178,7 @@ def _response(response: ModelResponse, is_answer: IsAnswer) -> Iterator[Message]
 def _assistant(said: Sequence[str], calls: Sequence[ToolCall]) -> Iterator[Message]:
     text = "\n\n".join(filter(None, said))
     if text or calls:
-        yield Message("assistant", _storable(text), parts=tuple(calls))
+        yield Message("assistant", storable(text), parts=tuple(calls))
 
 
 def _spoken(part: object) -> str:
@@ -194,7 +193,7 @@ def _spoken(part: object) -> str:
 
 def _result(part: BaseToolReturnPart[Any]) -> ToolResult:
     kept = [part.model_response_str(wrap_if_error=False), *map(_content_text, part.files)]
-    return ToolResult(part.tool_call_id, _storable("\n".join(filter(None, kept))), part.outcome in REFUSED)
+    return ToolResult(part.tool_call_id, storable("\n".join(filter(None, kept))), part.outcome in REFUSED)
 
 
 def _content_text(item: object) -> str:
@@ -209,16 +208,11 @@ def _content_text(item: object) -> str:
     return "" if isinstance(item, CachePoint) else next(found, "[file]")
 
 
-def _storable(text: str) -> str:
-    """The text without the few characters that no database takes: memory must not fail on them."""
-    return NOT_STORABLE.sub("\ufffd", text)
-
-
 def _storable_value(value: Any) -> Any:
     if isinstance(value, str):
-        return _storable(value)
+        return storable(value)
     if isinstance(value, Mapping):
-        return {_storable(str(key)): _storable_value(item) for key, item in value.items()}
+        return {storable(str(key)): _storable_value(item) for key, item in value.items()}
     return [_storable_value(item) for item in value] if isinstance(value, list | tuple) else value
 
 

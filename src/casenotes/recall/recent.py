@@ -7,7 +7,6 @@ newest step always stay.
 
 from __future__ import annotations
 
-import json
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence, Set
@@ -16,7 +15,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from casenotes.tokens import CountedOnce, TokenCounter
-from casenotes.types import Message, Part, ToolCall, ToolResult
+from casenotes.types import Message, ToolCall, part_text
 
 MAX_COUNTED = 20_000
 MESSAGE_OVERHEAD = 4
@@ -38,15 +37,8 @@ class MessageTokens:
         self._count = CountedOnce(count_tokens, MAX_COUNTED)
 
     def __call__(self, message: Message) -> int:
-        texts = (message.text, *map(_sent, message.parts))
+        texts = (message.text, *map(part_text, message.parts))
         return MESSAGE_OVERHEAD + sum(self._count(text) for text in texts if text)
-
-
-def _sent(part: Part) -> str:
-    """What a model reads of a call or a result."""
-    if isinstance(part, ToolResult):
-        return part.content
-    return f"{part.name} {json.dumps(part.arguments, ensure_ascii=False, default=str)}"
 
 
 def window(

@@ -14,13 +14,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from casenotes.characters import BLANK, LESS_THAN, UNSEEN
+from casenotes.pairs import Place, answered
 from casenotes.types import Context, Message, Role, ToolCall, ToolResult
 
 MAX_ID = 40
@@ -38,7 +39,6 @@ _WRAPPER_TAG = re.compile(
 )
 
 ChatRole = Literal["user", "assistant"]
-Place = tuple[int, int]
 
 
 def plain_text(context: Context, system: str = "") -> str:
@@ -140,29 +140,18 @@ def _with_text_in_result(message: Message) -> Message:
 
 
 def _answers(messages: Sequence[Message]) -> tuple[dict[Place, ToolResult], dict[int, list[str]]]:
-    """Results by the place of their call, and by message those that answer no call, or answer it again.
-
-    Ids may be used again in a thread: a result belongs to the latest message that calls with its id, and
-    within one message results come in the order of the calls.
-    """
-    open_calls: dict[str, deque[Place]] = {}
-    answers: dict[Place, ToolResult] = {}
+    """Results by the place of their call, and by message those that answer no call, or answer it again."""
+    pairs = answered(messages)
+    results = {
+        (i, j): part
+        for i, message in enumerate(messages)
+        for j, part in enumerate(message.parts)
+        if isinstance(part, ToolResult)
+    }
     loose: dict[int, list[str]] = {}
-    for i, message in enumerate(messages):
-        for j, part in enumerate(message.parts):
-            if isinstance(part, ToolCall):
-                open_calls[part.id] = _with_call(open_calls.get(part.id), (i, j))
-            elif waiting := open_calls.get(part.call_id):
-                answers[waiting.popleft()] = part
-            else:
-                loose.setdefault(i, []).append(part.content)
-    return answers, loose
-
-
-def _with_call(waiting: deque[Place] | None, place: Place) -> deque[Place]:
-    """The calls of one id that wait for results; a later message puts those of earlier ones aside."""
-    same_message = [known for known in waiting or () if known[0] == place[0]]
-    return deque([*same_message, place])
+    for place in sorted(results.keys() - set(pairs.values())):
+        loose.setdefault(place[0], []).append(results[place].content)
+    return {call: results[place] for call, place in pairs.items()}, loose
 
 
 def _spoken(message: Message, exchanges: tuple[_Exchange, ...], loose: Sequence[str]) -> Iterator[_Said]:

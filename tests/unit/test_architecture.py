@@ -16,7 +16,7 @@ from casenotes.stores.rows import named_queries
 SOURCE = Path(casenotes.__file__).parent
 TIERS = (
     {"types", "errors", "characters"},
-    {"config", "clock"},
+    {"config", "clock", "pairs"},
     {"masking"},
     {"tokens", "events", "intake", "tracing", "prompt"},
     {"models", "stores"},

@@ -14,8 +14,9 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
+from casenotes.pairs import answered
 from casenotes.tokens import CountedOnce, TokenCounter
-from casenotes.types import Message, ToolCall, part_text
+from casenotes.types import Message, part_text
 
 MAX_COUNTED = 20_000
 MESSAGE_OVERHEAD = 4
@@ -96,28 +97,11 @@ def without_broken_pairs(messages: Sequence[Message]) -> Iterator[Message]:
     A window over a thread may begin between a call and its result, and the last call may still be
     unanswered; chat models refuse such histories. A message of which nothing is left is left out.
     """
-    paired = _paired(messages)
+    pairs = answered(messages)
+    paired = {*pairs.keys(), *pairs.values()}
     for number, message in enumerate(messages):
         parts = tuple(part for place, part in enumerate(message.parts) if (number, place) in paired)
         if len(parts) == len(message.parts):
             yield message
         elif parts or message.text.strip():
             yield replace(message, parts=parts)
-
-
-def _paired(messages: Sequence[Message]) -> set[tuple[int, int]]:
-    """Where calls with results stand, and their results.
-
-    Hosts may give out an id again in another message: a result belongs to the latest one that used it, and
-    there to the first call that waits.
-    """
-    waiting: dict[str, list[tuple[int, int]]] = {}
-    paired: set[tuple[int, int]] = set()
-    for number, message in enumerate(messages):
-        for place, part in enumerate(message.parts):
-            if isinstance(part, ToolCall):
-                same = [call for call in waiting.get(part.id, ()) if call[0] == number]
-                waiting[part.id] = [*same, (number, place)]
-            elif waiting.get(part.call_id):
-                paired |= {waiting[part.call_id].pop(0), (number, place)}
-    return paired

@@ -98,6 +98,10 @@ class SpaceMismatch(EmbeddingError):
     """The store holds vectors of another embedding space."""
 
 
+MENDABLE = (401, 403, 404, 429)
+"""What a provider refuses because of a key, a model's name or a quota may be mended before the next try."""
+
+
 class ModelError(CasenotesError):
     """The chat model failed; `may_pass` is false where the same request will fail again."""
 
@@ -106,6 +110,11 @@ class ModelError(CasenotesError):
         self.may_pass = may_pass
         self.status = status
         self.calls = 1  # how often the model was asked
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the same text will be refused again, whatever is mended: for example by a content filter."""
+        return not self.may_pass and self.status not in MENDABLE
 
 
 class ModelRefused(ModelError):

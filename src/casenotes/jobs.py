@@ -1,7 +1,7 @@
-"""Background work: finished turns are learned from by whoever holds the lease of their thread.
+"""Background work on threads: learning from finished turns, observing long ones. Whoever holds the lease works.
 
-State, not queues: the store knows which turns wait, so nothing is lost with a process. A worker takes
-the thread's lease, renews it while it works, and writes only while it holds it. What fails is tried
+State, not queues: the store knows what waits, so nothing is lost with a process. A worker takes the lease of
+a thread for its kind of work, renews it while it works, and writes only while it holds it. What fails is tried
 again with growing pauses and is given up in the end, for an operator to look at. Times here are those
 of the machine, not of the memory's clock, which tests and evaluations may stop.
 """
@@ -11,29 +11,22 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from casenotes.config import JobSettings
 from casenotes.errors import BudgetExceeded, CasenotesError, LeaseLost, ModelError
 from casenotes.events import Events
 from casenotes.masking import mask
 from casenotes.stores.base import Store
-from casenotes.stores.learning import Lease, TurnState
+from casenotes.stores.learning import Lease
 from casenotes.types import Scope
 
-TASK = "extract"
-SOURCE = "episodic-memory"
 THREADS_A_POLL = 100
 WAIT_SECONDS = 0.05
-MENDABLE = (401, 403, 404, 429)
-"""What a provider refuses because of a key, a model's name or a quota may be mended before the next try."""
-
 BUDGET_PAUSE = timedelta(hours=1)
-Perform = Callable[[Lease, TurnState], Awaitable[None]]
-"""Learns from one turn while a lease is held."""
 
 
 class Failure(NamedTuple):
@@ -51,15 +44,72 @@ class LearningFailed(Exception):
         self.failures = failures
 
 
-class Jobs:
-    """Learns from queued turns, a bounded number of threads at once."""
+class Failed(NamedTuple):
+    """How a failure is noted: when the next try is due, whether it `counts`, and whether it was the last."""
 
-    def __init__(
-        self, store: Store, perform: Perform, layers: Sequence[str], settings: JobSettings, events: Events
-    ) -> None:
+    error: str
+    due: datetime
+    counts: bool
+    dead: bool
+
+
+class Item(Protocol):
+    """Something to do in a thread, and how often it has failed."""
+
+    @property
+    def scope(self) -> Scope:
+        """The thread."""
+        ...
+
+    @property
+    def attempts(self) -> int:
+        """Failures so far."""
+        ...
+
+
+T = TypeVar("T", bound=Item)
+
+
+class Work(Protocol[T]):
+    """One kind of work. What is done must no longer be due: waiting for it would never end."""
+
+    @property
+    def task(self) -> str:
+        """What leases are taken for."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """Who failed, if a failure does not say so itself."""
+        ...
+
+    async def due_threads(self, now: datetime, limit: int) -> list[Scope]:
+        """Threads of the whole store with something to do and nobody at it."""
+        ...
+
+    async def due(self, scope: Scope, now: datetime) -> Sequence[T]:
+        """What is to be done now in a thread, or in all threads of a resource."""
+        ...
+
+    async def perform(self, lease: Lease, item: T) -> None:
+        """Do it, and save it under the lease."""
+        ...
+
+    async def failed(self, lease: Lease, item: T, note: Failed) -> None:
+        """Note in the store that it failed."""
+        ...
+
+    def told(self, item: T) -> dict[str, Any]:
+        """What events say of it."""
+        ...
+
+
+class Jobs(Generic[T]):
+    """Does one kind of work, in a bounded number of threads at once."""
+
+    def __init__(self, store: Store, work: Work[T], settings: JobSettings, events: Events) -> None:
         self._store = store
-        self._layers = layers
-        self._perform = perform
+        self._work = work
         self._settings = settings
         self._events = events
         self._places = asyncio.Semaphore(settings.concurrency)
@@ -81,9 +131,9 @@ class Jobs:
             await asyncio.sleep(self._settings.poll_seconds)
 
     async def look_for_work(self) -> int:
-        """Start on threads of the whole store that have a turn to try; says how many there were."""
+        """Start on threads of the whole store with something to do; says how many there were."""
         try:
-            threads = await self._store.jobs.due_threads(_now(), THREADS_A_POLL, self._layers)
+            threads = await self._work.due_threads(_now(), THREADS_A_POLL)
         except CasenotesError as error:
             self._report(None, error)
             return 0
@@ -93,13 +143,13 @@ class Jobs:
         return len(ready)
 
     def wake(self, scope: Scope) -> None:
-        """There may be something to learn in a thread."""
+        """There may be something to do in a thread."""
         if self._is_closed or self._rests(scope):
             return
         if scope in self._running:
             self._again.add(scope)
             return
-        task = asyncio.create_task(self._work(scope))
+        task = asyncio.create_task(self._take(scope))
         self._running[scope] = task
         task.add_done_callback(lambda _task: self._ended(scope))
 
@@ -139,14 +189,14 @@ class Jobs:
         del self._timers[scope]
         self.wake(scope)
 
-    async def _work(self, scope: Scope) -> None:
-        """Take the thread's lease and learn from its turns, unless somebody else is at it."""
+    async def _take(self, scope: Scope) -> None:
+        """Take the thread's lease and do what is due, unless somebody else is at it."""
         async with self._places:
             try:
                 if not await self._due(scope):
                     return
                 lease = await self._store.jobs.acquire(
-                    scope, TASK, secrets.token_hex(8), self._settings.lease_seconds
+                    scope, self._work.task, secrets.token_hex(8), self._settings.lease_seconds
                 )
                 if lease is None:
                     self.wake_later(scope, self._settings.lease_seconds)
@@ -162,7 +212,7 @@ class Jobs:
                 self._rest(scope)
 
     async def _under(self, lease: Lease) -> None:
-        """Learn from what is due in a thread, and stop if the lease is lost."""
+        """Do what is due in a thread, and stop if the lease is lost."""
         performing = asyncio.create_task(self._perform_all(lease))
         async with self._renewed(lease, performing):
             try:
@@ -195,48 +245,46 @@ class Jobs:
                 return
 
     async def _perform_all(self, lease: Lease) -> None:
-        for turn in await self._due(lease.scope):
-            await self._perform_one(lease, turn)
+        for item in await self._due(lease.scope):
+            await self._perform_one(lease, item)
 
-    async def _due(self, scope: Scope) -> list[TurnState]:
-        queued = await self._store.jobs.queued(scope)
-        return [turn for turn in queued if turn.due_at <= _now() and set(turn.pending) & set(self._layers)]
+    async def _due(self, scope: Scope) -> Sequence[T]:
+        return await self._work.due(scope, _now())
 
-    async def _perform_one(self, lease: Lease, turn: TurnState) -> None:
+    async def _perform_one(self, lease: Lease, item: T) -> None:
+        source = self._work.source
         try:
-            await self._perform(lease, turn)
+            await self._work.perform(lease, item)
         except LeaseLost:
             raise
         except LearningFailed as failed:
-            await self._failed(lease, turn, failed.failures)
+            await self._failed(lease, item, failed.failures)
         except asyncio.CancelledError as error:
             if is_asked_to_stop():
                 raise
-            await self._failed(lease, turn, [Failure(SOURCE, as_failure(error))])
+            await self._failed(lease, item, [Failure(source, as_failure(error))])
         except Exception as error:
             if is_asked_to_stop():
                 raise asyncio.CancelledError from error
-            await self._failed(lease, turn, [Failure(SOURCE, error)])
+            await self._failed(lease, item, [Failure(source, error)])
 
-    async def _failed(self, lease: Lease, turn: TurnState, failures: Sequence[Failure]) -> None:
+    async def _failed(self, lease: Lease, item: T, failures: Sequence[Failure]) -> None:
         """Note the failures; the next try comes later, or never. What only exceeds a budget waits."""
         counted = [failure for failure in failures if not isinstance(failure.error, BudgetExceeded)]
-        is_last = bool(counted) and self._is_last(turn, failures)
-        pause = timedelta(seconds=self._pause(turn.attempts)) if counted else BUDGET_PAUSE
+        is_last = bool(counted) and self._is_last(item, failures)
+        pause = timedelta(seconds=self._pause(item.attempts)) if counted else BUDGET_PAUSE
         for source, error in failures:
-            self._report(turn.scope, error, turn, given_up=is_last, source=source)
+            self._report(item.scope, error, self._work.told(item), given_up=is_last, source=source)
         told = _told((counted or failures)[0].error)
-        await self._store.jobs.failed(
-            lease, turn.turn_id, told, _now() + pause, counts=bool(counted), dead=is_last
-        )
+        await self._work.failed(lease, item, Failed(told, _now() + pause, bool(counted), is_last))
         if counted and not is_last:
-            self.wake_later(turn.scope, pause.total_seconds())
+            self.wake_later(item.scope, pause.total_seconds())
 
-    def _is_last(self, turn: TurnState, failures: Sequence[Failure]) -> bool:
-        """Whether a turn is given up: after so many attempts, or if none of the failures can pass."""
+    def _is_last(self, item: T, failures: Sequence[Failure]) -> bool:
+        """Whether something is given up: after so many attempts, or if none of the failures can pass."""
         if any(isinstance(one.error, BudgetExceeded) for one in failures):
             return False  # that one has only waited
-        return turn.attempts + 1 >= self._settings.attempts or all(_is_final(one.error) for one in failures)
+        return item.attempts + 1 >= self._settings.attempts or all(_is_final(one.error) for one in failures)
 
     def _pause(self, attempts: int) -> float:
         longest: float = min(
@@ -248,27 +296,27 @@ class Jobs:
         self,
         scope: Scope | None,
         error: Exception,
-        turn: TurnState | None = None,
+        told: dict[str, Any] | None = None,
         given_up: bool = False,
-        source: str = SOURCE,
+        source: str = "",
     ) -> None:
         self._events.emit(
             "learning.failed",
             scope,
-            source=source,
+            source=source or self._work.source,
             error=_told(error),
-            turn_id=turn.turn_id if turn else None,
             given_up=given_up,
+            **(told or {}),
         )
 
     async def settle(self, scope: Scope | None, timeout: float) -> None:
-        """Wait until every turn of a scope, or of all at work here, was learned from or has failed once."""
+        """Wait until all that is due in a scope, or at work here, was done or has failed once."""
         if scope is None:
             await self.look_for_work()
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 tried: set[Scope] = set()
-                while (waiting := await self._first_tries(scope)) and not self._is_closed:
+                while (waiting := await self.first_tries(scope)) and not self._is_closed:
                     if any(thread in tried and thread not in self._running for thread in waiting):
                         await asyncio.sleep(WAIT_SECONDS)  # somebody else is at it
                     for thread in waiting:
@@ -279,11 +327,11 @@ class Jobs:
                     if running:
                         await asyncio.wait(running, timeout=WAIT_SECONDS)
 
-    async def _first_tries(self, scope: Scope | None) -> list[Scope]:
-        """Threads with a turn that nobody has tried to learn from yet, or that are worked on here."""
+    async def first_tries(self, scope: Scope | None) -> list[Scope]:
+        """Threads with something that nobody has tried yet, or that are worked on here."""
         if scope is None:
             return list(self._running)
-        first = {turn.scope for turn in await self._due(scope) if turn.attempts == 0}
+        first = {item.scope for item in await self._due(scope) if item.attempts == 0}
         at_work = {thread for thread in self._running if scope in (thread, thread.owner)}
         return [thread for thread in first | at_work if not self._rests(thread)]
 
@@ -299,7 +347,7 @@ class Jobs:
                 await asyncio.sleep(self._settings.poll_seconds)
 
     async def close(self, timeout: float) -> None:
-        """Learn from what is noticed here within the time; the rest stays queued in the store."""
+        """Do what is noticed here within the time; the rest waits in the store."""
         self._is_closing = True
         for timer in self._timers.values():
             timer.cancel()
@@ -331,8 +379,7 @@ def is_asked_to_stop() -> bool:
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether the same turn will be refused again, whatever is mended: for example by a content filter."""
-    return isinstance(error, ModelError) and not error.may_pass and error.status not in MENDABLE
+    return isinstance(error, ModelError) and error.is_final
 
 
 def _told(error: Exception) -> str:

@@ -7,12 +7,14 @@ again later and keeps no other from being done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 from casenotes.config import JobSettings
 from casenotes.errors import LeaseLost, SettingsError
 from casenotes.events import Events
-from casenotes.jobs import SOURCE, Failure, Jobs, LearningFailed, as_failure, is_asked_to_stop
+from casenotes.jobs import Failed, Failure, Jobs, LearningFailed, as_failure, is_asked_to_stop
 from casenotes.layers.base import Layer, LearnRequest
 from casenotes.layers.stored_state import States
 from casenotes.stores.base import Store
@@ -21,53 +23,46 @@ from casenotes.stores.learning import Lease, TurnState
 from casenotes.types import OUTCOMES, LearnStatus, Outcome, Receipt, Scope
 
 MAX_REMEMBERED_TURNS = 10_000
+SOURCE = "episodic-memory"
 
 
-class Learning:
-    """Background learning of one process. `elsewhere` are layers whose work is left to other processes."""
+class TurnWork:
+    """Learning from finished turns. See Work."""
 
-    def __init__(
-        self,
-        store: Store,
-        layers: Sequence[Layer],
-        states: States,
-        settings: JobSettings,
-        events: Events,
-        elsewhere: Sequence[str] = (),
-    ) -> None:
+    task = "extract"
+    source = SOURCE
+
+    def __init__(self, store: Store, layers: Mapping[str, Layer], states: States, hook_seconds: float) -> None:
         self._store = store
+        self._layers = layers
         self._states = states
-        self._in_process = settings.in_process
-        self._hook_seconds = settings.hook_seconds
-        self._layers = {layer.name: layer for layer in layers if layer.learns_from}
-        self._elsewhere = () if settings.in_process else tuple(elsewhere)
-        self._jobs = Jobs(store, self._learn, tuple(self._layers), settings, events)
-        self._completed: dict[tuple[Scope, str], None] = {}
-        self._noticed: set[Scope] = set()
-        if self._layers and self._in_process:
-            self._jobs.start()
+        self._hook_seconds = hook_seconds
 
-    def learners(self, scope: Scope, outcome: Outcome) -> tuple[str, ...]:
-        """The layers that are to learn from a turn with that outcome."""
-        names = [
-            layer.name
-            for layer in self._layers.values()
-            if outcome in layer.learns_from and (layer.scope == "thread" or scope.resource_id is not None)
-        ]
-        if outcome == "success" and scope.resource_id is not None:
-            names += [name for name in self._elsewhere if name not in names]
-        return tuple(names)
+    async def due_threads(self, now: datetime, limit: int) -> list[Scope]:
+        """See Work.due_threads."""
+        return await self._store.jobs.due_threads(now, limit, tuple(self._layers))
 
-    @property
-    def can_learn_entries(self) -> bool:
-        """Whether there is a model to learn entries with, in this process or in a worker."""
-        return EPISODIC in self._layers or EPISODIC in self._elsewhere
+    async def due(self, scope: Scope, now: datetime) -> list[TurnState]:
+        """See Work.due."""
+        queued = await self._store.jobs.queued(scope)
+        return [turn for turn in queued if turn.due_at <= now and set(turn.pending) & self._layers.keys()]
 
-    async def _learn(self, lease: Lease, turn: TurnState) -> None:
+    async def failed(self, lease: Lease, item: TurnState, note: Failed) -> None:
+        """See Work.failed."""
+        await self._store.jobs.failed(
+            lease, item.turn_id, note.error, note.due, counts=note.counts, dead=note.dead
+        )
+
+    def told(self, item: TurnState) -> dict[str, Any]:
+        """See Work.told."""
+        return {"turn_id": item.turn_id}
+
+    async def perform(self, lease: Lease, item: TurnState) -> None:
+        """Every layer that waits for the turn does its part; those that fail do not hold up others."""
         failures = []
-        for layer in (self._layers[name] for name in turn.pending if name in self._layers):
+        for layer in (self._layers[name] for name in item.pending if name in self._layers):
             try:
-                await self._learn_one(layer, lease, turn)
+                await self._learn_one(layer, lease, item)
             except LeaseLost:
                 raise
             except (Exception, asyncio.CancelledError) as error:
@@ -91,6 +86,45 @@ class Learning:
                 await layer.learn(request)
         await self._store.jobs.learned(lease, turn.turn_id, layer.name)
 
+
+class Learning:
+    """Background learning of one process. `elsewhere` are layers whose work is left to other processes."""
+
+    def __init__(
+        self,
+        store: Store,
+        layers: Sequence[Layer],
+        states: States,
+        settings: JobSettings,
+        events: Events,
+        elsewhere: Sequence[str] = (),
+    ) -> None:
+        self._store = store
+        self._in_process = settings.in_process
+        self._layers = {layer.name: layer for layer in layers if layer.learns_from}
+        self._elsewhere = () if settings.in_process else tuple(elsewhere)
+        self._jobs = Jobs(store, TurnWork(store, self._layers, states, settings.hook_seconds), settings, events)
+        self._completed: dict[tuple[Scope, str], None] = {}
+        self._noticed: set[Scope] = set()
+        if self._layers and self._in_process:
+            self._jobs.start()
+
+    def learners(self, scope: Scope, outcome: Outcome) -> tuple[str, ...]:
+        """The layers that are to learn from a turn with that outcome."""
+        names = [
+            layer.name
+            for layer in self._layers.values()
+            if outcome in layer.learns_from and (layer.scope == "thread" or scope.resource_id is not None)
+        ]
+        if outcome == "success" and scope.resource_id is not None:
+            names += [name for name in self._elsewhere if name not in names]
+        return tuple(names)
+
+    @property
+    def can_learn_entries(self) -> bool:
+        """Whether there is a model to learn entries with, in this process or in a worker."""
+        return EPISODIC in self._layers or EPISODIC in self._elsewhere
+
     def notice(self, scope: Scope) -> None:
         """A thread is used by this process for the first time: a turn may be left from before."""
         if self._layers and self._in_process and scope not in self._noticed:
@@ -112,6 +146,15 @@ class Learning:
         """Wait until every queued turn was learned from or has failed once."""
         if self._layers:
             await self._jobs.settle(scope, timeout)
+
+    @property
+    def can_work(self) -> bool:
+        """Whether any layer learns in this process."""
+        return bool(self._layers)
+
+    async def is_settled(self, scope: Scope | None) -> bool:
+        """Whether nothing is due in a scope, or at work here."""
+        return not self._layers or not await self._jobs.first_tries(scope)
 
     async def new_receipts(self, scope: Scope | None) -> list[Receipt]:
         """Receipts of the turns completed here since the last call."""

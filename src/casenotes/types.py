@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -21,6 +21,8 @@ Actor = Literal["reflector", "user", "audit", "rebuild"]
 CandidateStatus = Literal["stored", "corroborated", "superseded", "quarantined", "rejected"]
 LearnStatus = Literal["queued", "learned", "failed", "skipped"]
 StepStatus = Literal["pending", "in progress", "done", "failed", "skipped"]
+Priority = Literal["critical", "important", "info", "completion"]
+ObservationStatus = Literal["ready", "active", "superseded", "dropped", "quarantined"]
 
 ROLES: tuple[Role, ...] = get_args(Role)
 SPEAKERS: tuple[Role, ...] = ("user", "assistant")
@@ -28,6 +30,7 @@ SPEAKERS: tuple[Role, ...] = ("user", "assistant")
 
 STEP_STATUSES: tuple[StepStatus, ...] = get_args(StepStatus)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 MAX_ID_BYTES = 512
 RECALL_TOOL = "recall_memory"
 
@@ -107,7 +110,10 @@ Part = ToolCall | ToolResult
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One thing said in a thread. The log fills in what is None: id, time, thread and sequence."""
+    """One thing said in a thread. The log fills in what is None: id, time, thread and sequence.
+
+    `tokens` is what it takes of a prompt, where it was counted before it was saved.
+    """
 
     role: Role
     text: str
@@ -117,6 +123,7 @@ class Message:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     thread_id: str | None = None
     seq: int | None = None
+    tokens: int | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
@@ -286,6 +293,48 @@ class Plan:
     version: int = 0
 
 
+Span = tuple[int, int]
+"""Messages of a thread, by the first and the last sequence number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One row of a thread's compressed history, and the messages that it was made of.
+
+    `dates` are the days that its text speaks of. A row that stands for others `supersedes` them and covers
+    all that they covered. What is `ready` takes the place of its messages at the next activation.
+    """
+
+    id: str
+    priority: Priority
+    at: datetime
+    text: str
+    covers: tuple[Span, ...]
+    status: ObservationStatus = "ready"
+    until: datetime | None = None
+    dates: tuple[date, ...] = ()
+    parent_id: str | None = None
+    supersedes: tuple[str, ...] = ()
+    successor: str | None = None  # the row that will take its place; empty if none will
+    tokens: int = 0
+    position: int = 0
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """Where a conversation stands: what it is after, what was decided, what is left to do.
+
+    A `hint` says how to go on; it counts until the user speaks again.
+    """
+
+    objective: str = ""
+    state: str = ""
+    decisions: tuple[str, ...] = ()
+    follow_ups: tuple[str, ...] = ()
+    hint: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Episode:
     """What became of one run, in a few words."""
@@ -327,6 +376,7 @@ class Block:
     text: str
     tokens: int
     stable: bool = False
+    version: int | None = None  # of what it was rendered from, where its layer tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +428,8 @@ class Turn:
     message_ids: list[str] = field(default_factory=list, repr=False)
     closing: list[int] = field(default_factory=list, repr=False)  # where `complete` began, once it was called
     log: list[Message] = field(default_factory=list, repr=False)  # the thread from the turn's window on
+    blocks: dict[str, Block] = field(default_factory=dict, repr=False)  # as they were shown last, by layer
+    visible: set[str] = field(default_factory=set, repr=False)  # ids of the messages that were shown last
     child: ChildScope | None = None
 
     @property

@@ -40,6 +40,7 @@ async def test_sqlite(tmp_path: Path) -> None:
     async with opened(f"sqlite:///{path}", proposes(entry(SKEW, SAID))) as memory:
         assert [message.id for message in await memory.history(MIRA)] == ["m1"]
         assert (await memory.stats()).queued_turns == 0, "old turns are not learned from unasked"
+        assert (await memory._store.observations.state(MIRA)).total_tokens == 10, "a quarter of the characters"
         receipt = await turn(memory, LATER, SAID)
         assert receipt.candidates[0].status == "stored"
         assert all(finding.status != "failed" for finding in await memory.check())
@@ -75,17 +76,21 @@ async def test_postgres(postgres_url: str) -> None:
             "layer_states",
             "episodes",
             "events",
+            "observing",
+            "observation_batches",
+            "observations",
         ):
             connection.execute(f"DROP TABLE casenotes.{table}")
         for column in ("first_seq", "learning", "attempts", "due_at", "error", "pending"):
             connection.execute(f"ALTER TABLE casenotes.turns DROP COLUMN {column}")
-        for column in ("turn_id", "hidden"):
+        for column in ("turn_id", "hidden", "tokens"):
             connection.execute(f"ALTER TABLE casenotes.messages DROP COLUMN {column}")
-        for column in ("run_seq", "parent_id", "apart"):
+        for column in ("run_seq", "parent_id", "apart", "tokens", "observe_at", "to_observe", "flush_at"):
             connection.execute(f"ALTER TABLE casenotes.threads DROP COLUMN {column}")
         connection.execute("DELETE FROM casenotes.migrations WHERE number > 1")
     async with opened(postgres_url, proposes(entry(SKEW, SAID))) as memory:
         assert len(await memory.history(MIRA)) == 2
+        assert (await memory._store.observations.state(MIRA)).total_tokens == 15, "a quarter of the characters"
         assert (await turn(memory, LATER, SAID)).candidates[0].status == "stored"
 
 

@@ -12,9 +12,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from casenotes.stores.learning import EntryStore, JobStore
+from casenotes.stores.observations import ObservationStore
 from casenotes.stores.revisions import Erasure, RevisionStore
 from casenotes.stores.revisions import Freshness as Freshness
 from casenotes.stores.states import EpisodeStore, EventStore, StateStore
@@ -30,6 +31,17 @@ class Shown:
 
     kind: HitKind
     id: str
+
+
+class Watch(NamedTuple):
+    """That a thread is to be observed: for the first time after `step` tokens, the rest at `flush_at`.
+
+    A time that was set before stays unless it lies before `unless`: it need not be written with every step.
+    """
+
+    step: int
+    flush_at: datetime | None = None
+    unless: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,7 @@ class TurnMark:
     shown: Sequence[Shown] = ()
     hidden: bool = False
     parent: str | None = None
+    watch: Watch | None = None
 
     @property
     def pending(self) -> str | None:
@@ -216,6 +229,11 @@ class Store(Protocol):
     @property
     def events(self) -> EventStore:
         """What happened in threads."""
+        ...
+
+    @property
+    def observations(self) -> ObservationStore:
+        """What long threads were compressed to."""
         ...
 
     @property

@@ -30,6 +30,9 @@ ERASED = (
     ("layer_states", "erase_states"),
     ("episodes", "erase_episodes"),
     ("events", "erase_events"),
+    ("observations", "erase_observations"),
+    ("observation_batches", "erase_batches"),
+    ("observing", "erase_observing"),
 )
 """Tables and statements, in order: what depends on something else comes after it."""
 

@@ -17,6 +17,7 @@ COMMON = {
     "state": (frozenset(("field", "at", "by", "outcome", "status")), 2),
     "event": (frozenset(("outcome", "status", "source", "task", "model")), 1),
     "parts": (frozenset(("type", "name")), 1),
+    "session": (frozenset(), 0),
 }
 """What stands under these names, so many objects deep, is the same for many users."""
 

@@ -14,13 +14,14 @@ from datetime import UTC, datetime, timedelta
 
 from casenotes.errors import InvalidScope, MessageConflict, StoreError
 from casenotes.stores.base import Freshness, Store, TurnMark, TurnStatus, VectorRow
+from casenotes.testing.observation_contract import ObservationContract
 from casenotes.testing.revision_contract import RevisionContract
 from casenotes.testing.state_contract import StateContract
 from casenotes.testing.values import ANN, BOB, NOBODY, NOON, STRANGERS, ids, refused, said, vector
 from casenotes.types import Scope, ToolCall, ToolResult
 
 
-class StoreContract(StateContract, RevisionContract):
+class StoreContract(ObservationContract, StateContract, RevisionContract):
     """One behaviour a test; a backend passes when all of them do."""
 
     async def test_append_numbers_messages_from_one_in_order(self, store: Store) -> None:

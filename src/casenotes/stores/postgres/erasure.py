@@ -24,7 +24,7 @@ from casenotes.types import Scope
 
 TABLES = (
     "scopes threads messages turns vectors entries evidence receipts shown leases model_usage revisions "
-    "layer_states episodes events".split()
+    "layer_states episodes events observing observation_batches observations".split()
 )
 
 

@@ -18,15 +18,17 @@ SELECT last_seq, apart FROM casenotes.threads
 
 -- name: insert_message
 INSERT INTO casenotes.messages (agent_id, resource_id, message_id, thread_id, seq, role, text, parts,
-                                metadata, created_at, change, turn_id, hidden)
+                                metadata, created_at, change, turn_id, hidden, tokens)
 VALUES (%(agent)s, %(resource)s, %(id)s, %(thread)s, %(seq)s, %(role)s, %(text)s, %(parts)s,
-        %(metadata)s, %(created_at)s, %(change)s, %(turn)s, %(hidden)s)
+        %(metadata)s, %(created_at)s, %(change)s, %(turn)s, %(hidden)s, %(tokens)s)
 
 -- name: advance_thread
-INSERT INTO casenotes.threads AS t (agent_id, resource_id, thread_id, last_seq, created_at, updated_at)
-VALUES (%(agent)s, %(resource)s, %(thread)s, %(last_seq)s, %(first_at)s, %(last_at)s)
+INSERT INTO casenotes.threads AS t (agent_id, resource_id, thread_id, last_seq, created_at, updated_at, tokens)
+VALUES (%(agent)s, %(resource)s, %(thread)s, %(last_seq)s, %(first_at)s, %(last_at)s, %(tokens)s)
 ON CONFLICT (agent_id, resource_id, thread_id)
-DO UPDATE SET last_seq = excluded.last_seq,
+DO UPDATE SET tokens = t.tokens + excluded.tokens,
+              to_observe = coalesce(t.tokens + excluded.tokens >= t.observe_at, false),
+              last_seq = excluded.last_seq,
               created_at = least(t.created_at, excluded.created_at),
               updated_at = greatest(t.updated_at, excluded.updated_at)
 
@@ -717,6 +719,8 @@ UNION SELECT detail FROM casenotes.receipts WHERE agent_id = %(agent)s AND resou
 UNION SELECT content FROM casenotes.entries WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 UNION SELECT detail FROM casenotes.revisions WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND %(thread)s::text IS NULL
 UNION SELECT summary FROM casenotes.episodes WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT text FROM casenotes.observations WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT error FROM casenotes.observing WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 UNION SELECT resource_id FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND %(thread)s::text IS NULL
 
 -- name: hold_scope
@@ -755,6 +759,9 @@ SELECT EXISTS (SELECT 1 FROM casenotes.messages
                 WHERE position(%(piece)s::bytea IN convert_to(concat_ws(chr(10), value, author), 'UTF8')) > 0)
     OR EXISTS (SELECT 1 FROM casenotes.episodes WHERE position(%(piece)s::bytea IN convert_to(summary, 'UTF8')) > 0)
     OR EXISTS (SELECT 1 FROM casenotes.events WHERE position(%(piece)s::bytea IN convert_to(data, 'UTF8')) > 0)
+    OR EXISTS (SELECT 1 FROM casenotes.observations WHERE position(%(piece)s::bytea IN convert_to(text, 'UTF8')) > 0)
+    OR EXISTS (SELECT 1 FROM casenotes.observing
+                WHERE position(%(piece)s::bytea IN convert_to(concat_ws(chr(10), session, error), 'UTF8')) > 0)
 
 -- name: data_directory
 -- And the name that this database has there. Only those may know it who may read all settings.
@@ -939,4 +946,221 @@ DELETE FROM casenotes.events
 -- By kind: in each of them other names stand for what is the same for everybody.
 SELECT 'state', value FROM casenotes.layer_states WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 UNION SELECT 'event', data FROM casenotes.events WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+UNION SELECT 'session', session FROM casenotes.observing WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 UNION SELECT 'parts', parts FROM casenotes.messages WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s) AND parts IS NOT NULL
+
+-- name: watch_thread
+-- It is observed from now on, and flushed when nobody speaks in it for a while; seldom written again.
+UPDATE casenotes.threads SET observe_at = coalesce(observe_at, %(step)s), to_observe = (tokens >= coalesce(observe_at, %(step)s)),
+                   flush_at = CASE WHEN flush_at IS NULL OR flush_at < %(unless)s::timestamptz THEN %(flush_at)s::timestamptz ELSE flush_at END
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+   AND (observe_at IS NULL OR (%(flush_at)s::timestamptz IS NOT NULL AND (flush_at IS NULL OR flush_at < %(unless)s::timestamptz)))
+
+-- name: observing_state
+SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
+       o.active_seq, o.active_tokens, o.window_seq, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
+       o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+  FROM casenotes.threads AS t LEFT JOIN casenotes.observing AS o
+    ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
+ WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
+
+-- name: observing_states
+SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
+       o.active_seq, o.active_tokens, o.window_seq, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
+       o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+  FROM casenotes.threads AS t LEFT JOIN casenotes.observing AS o
+    ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
+ WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s
+   AND t.observe_at IS NOT NULL AND (t.to_observe OR t.flush_at IS NOT NULL OR o.ready_tokens > 0)
+
+-- name: dead_observing
+SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
+       o.active_seq, o.active_tokens, o.window_seq, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
+       o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+  FROM casenotes.observing AS o JOIN casenotes.threads AS t
+    ON t.agent_id = o.agent_id AND t.resource_id = o.resource_id AND t.thread_id = o.thread_id
+ WHERE o.dead ORDER BY o.due_at DESC LIMIT %(limit)s
+
+-- name: window_messages
+-- What is shown as it was said, newest first; without what was forgotten.
+SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM casenotes.messages AS m
+ WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s AND m.seq > %(after)s
+   AND (NOT m.hidden OR (SELECT t.apart FROM casenotes.threads AS t WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s))
+ ORDER BY seq DESC LIMIT %(limit)s
+
+-- name: unobserved_messages
+SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM casenotes.messages AS m
+ WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s AND m.seq > %(after)s
+   AND (NOT m.hidden OR (SELECT t.apart FROM casenotes.threads AS t WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s))
+ ORDER BY seq LIMIT %(limit)s
+
+-- name: newest_sizes
+SELECT seq, coalesce(tokens, 4 + (length(text) + coalesce(length(parts), 0)) / 4) FROM casenotes.messages AS m
+ WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s
+   AND (NOT m.hidden OR (SELECT t.apart FROM casenotes.threads AS t WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s))
+ ORDER BY seq DESC LIMIT %(limit)s
+
+-- name: observation_batches
+SELECT first_seq, last_seq, tokens, row_count, outcome, created_at FROM casenotes.observation_batches
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND last_seq > %(after)s
+ ORDER BY last_seq
+
+-- name: observation_log
+SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,
+       tokens, position, created_at FROM casenotes.observations
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND status = ANY(%(statuses)s)
+ ORDER BY position, observation_id
+
+-- name: observation_tail
+SELECT * FROM (
+    SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,
+           tokens, position, created_at FROM casenotes.observations
+     WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND status IN ('ready', 'active')
+     ORDER BY position DESC, observation_id DESC LIMIT %(limit)s) AS newest
+ORDER BY position, observation_id
+
+-- name: forgotten_messages
+-- By the user, and when; a thread that is apart has hidden messages only.
+SELECT m.seq, max(r.created_at) FROM casenotes.messages AS m JOIN casenotes.revisions AS r
+    ON r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
+   AND r.kind = 'message' AND r.undone_at IS NULL
+ WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s AND m.hidden
+ GROUP BY m.seq ORDER BY m.seq
+
+-- name: ensure_observing
+INSERT INTO casenotes.observing (agent_id, resource_id, thread_id)
+SELECT agent_id, resource_id, thread_id FROM casenotes.threads
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+ON CONFLICT DO NOTHING
+
+-- name: move_cursor
+-- Only from where it was seen. What went wrong before is forgotten.
+UPDATE casenotes.observing SET observed_seq = %(last_seq)s, session = %(session)s, session_seq = %(last_seq)s,
+       attempts = 0, error = NULL, dead = false, due_at = 'epoch',
+       observed_tokens = observed_tokens + (
+           SELECT coalesce(sum(coalesce(m.tokens, 4 + (length(m.text) + coalesce(length(m.parts), 0)) / 4)), 0) FROM casenotes.messages AS m
+            WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s
+              AND m.seq > %(seen)s AND m.seq <= %(last_seq)s)
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND observed_seq = %(seen)s
+
+-- name: insert_batch
+INSERT INTO casenotes.observation_batches (agent_id, resource_id, thread_id, last_seq, first_seq, tokens, row_count, outcome, created_at)
+SELECT %(agent)s, %(resource)s, %(thread)s, %(last_seq)s, %(seen)s + 1,
+       coalesce(sum(coalesce(m.tokens, 4 + (length(m.text) + coalesce(length(m.parts), 0)) / 4)), 0), %(rows)s, %(outcome)s, %(at)s
+  FROM casenotes.messages AS m
+ WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s AND m.seq > %(seen)s AND m.seq <= %(last_seq)s
+
+-- name: insert_observation
+INSERT INTO casenotes.observations (agent_id, resource_id, thread_id, observation_id, position, priority, happened_at, until_at, dates, text,
+                          parent_id, first_seq, last_seq, covers, status, supersedes, successor_id, tokens, created_at)
+VALUES (%(agent)s, %(resource)s, %(thread)s, %(id)s, %(position)s, %(priority)s, %(happened_at)s, %(until_at)s, %(dates)s, %(text)s,
+        %(parent)s, %(first_seq)s, %(last_seq)s, %(covers)s, %(status)s, %(supersedes)s, NULL, %(tokens)s, %(at)s)
+
+-- name: count_observations
+UPDATE casenotes.observing SET
+       log_tokens = (SELECT coalesce(sum(n.tokens), 0) FROM casenotes.observations AS n
+                      WHERE n.agent_id = %(agent)s AND n.resource_id = %(resource)s AND n.thread_id = %(thread)s AND n.status = 'active'),
+       ready_tokens = (SELECT coalesce(sum(n.tokens), 0) FROM casenotes.observations AS n
+                        WHERE n.agent_id = %(agent)s AND n.resource_id = %(resource)s AND n.thread_id = %(thread)s AND n.status = 'ready'
+                          AND n.supersedes = '[]')
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+
+-- name: next_observation
+UPDATE casenotes.threads AS t SET observe_at = o.observed_tokens + %(step)s, to_observe = (t.tokens >= o.observed_tokens + %(step)s)
+  FROM casenotes.observing AS o
+ WHERE o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
+   AND t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
+
+-- name: postpone_observation
+-- Until something more is said: what has been said so far is too new to be observed.
+UPDATE casenotes.threads SET observe_at = tokens + 1, to_observe = false
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND tokens = %(tokens)s
+
+-- name: activate
+UPDATE casenotes.observing SET active_seq = %(to_seq)s, active_tokens = %(to_tokens)s, window_seq = %(window_seq)s,
+                     version = version + 1, reflecting = false
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+   AND version = %(seen)s AND observed_seq >= %(to_seq)s AND active_seq <= %(to_seq)s
+
+-- name: retire_observations
+-- Those that a reflection has left out or put into other words.
+UPDATE casenotes.observations SET status = CASE WHEN successor_id = '' THEN 'dropped' ELSE 'superseded' END
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+   AND status = 'active' AND successor_id IS NOT NULL
+
+-- name: activate_observations
+UPDATE casenotes.observations SET status = 'active'
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND status = 'ready' AND last_seq <= %(to_seq)s
+
+-- name: count_replaceable
+SELECT count(*) FROM casenotes.observations
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+   AND status = 'active' AND successor_id IS NULL AND observation_id = ANY(%(ids)s)
+
+-- name: replace_observation
+UPDATE casenotes.observations SET successor_id = %(successor)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND observation_id = %(id)s
+
+-- name: note_reflection
+UPDATE casenotes.observing SET reflecting = %(staged)s, reflect_at = %(reflect_at)s, reflected = %(input)s,
+                     attempts = 0, error = NULL, dead = false, due_at = 'epoch'
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+
+-- name: request_flush
+UPDATE casenotes.threads SET flush_at = %(at)s, observe_at = coalesce(observe_at, 0)
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND last_seq > 0
+
+-- name: flushed
+UPDATE casenotes.threads SET flush_at = NULL
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND flush_at <= %(until)s
+
+-- name: note_provider
+UPDATE casenotes.observing SET provider = %(provider)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+
+-- name: threads_to_observe
+-- With something to observe, and nobody at it.
+SELECT t.agent_id, t.resource_id, t.thread_id FROM (
+    SELECT agent_id, resource_id, thread_id FROM casenotes.threads WHERE to_observe
+    UNION SELECT agent_id, resource_id, thread_id FROM casenotes.threads WHERE flush_at <= %(at)s) AS t
+  LEFT JOIN casenotes.observing AS o ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
+ WHERE NOT coalesce(o.dead, false) AND coalesce(o.due_at, 'epoch') <= %(now)s
+   AND NOT EXISTS (SELECT 1 FROM casenotes.leases AS l
+                    WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
+                      AND l.thread_id = t.thread_id AND l.task = 'observe' AND l.expires_at > clock_timestamp())
+ ORDER BY o.due_at, t.agent_id, t.resource_id, t.thread_id LIMIT %(limit)s
+
+-- name: observing_failed
+UPDATE casenotes.observing SET attempts = attempts + %(counts)s, due_at = %(due_at)s, error = %(error)s, dead = %(dead)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+
+-- name: count_observing
+UPDATE casenotes.observing SET usage_calls = CASE WHEN usage_day = %(day)s THEN usage_calls ELSE 0 END + %(calls)s,
+                     usage_tokens = CASE WHEN usage_day = %(day)s THEN usage_tokens ELSE 0 END + %(tokens)s,
+                     usage_day = %(day)s
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+
+-- name: revive_observing
+UPDATE casenotes.observing SET dead = false, attempts = 0, due_at = 'epoch' WHERE dead RETURNING 1
+
+-- name: reset_observing
+UPDATE casenotes.observing SET observed_seq = 0, observed_tokens = 0, active_seq = 0, active_tokens = 0, window_seq = 0,
+       log_tokens = 0, ready_tokens = 0, version = version + 1, reflecting = false, reflect_at = 0, reflected = '',
+       session = '{}', session_seq = 0, attempts = 0, due_at = 'epoch', error = NULL, dead = false
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND observed_seq > 0
+
+-- name: reset_thread
+UPDATE casenotes.threads SET observe_at = 0, to_observe = true
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
+
+-- name: erase_observing
+DELETE FROM casenotes.observing
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+
+-- name: erase_batches
+DELETE FROM casenotes.observation_batches
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+
+-- name: erase_observations
+DELETE FROM casenotes.observations
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)

@@ -8,7 +8,7 @@ DECLARE
 BEGIN
     FOREACH name IN ARRAY ARRAY['scopes', 'threads', 'messages', 'turns', 'vectors', 'entries', 'evidence',
                                 'receipts', 'shown', 'leases', 'model_usage', 'revisions', 'layer_states',
-                                'episodes', 'events'] LOOP
+                                'episodes', 'events', 'observing', 'observation_batches', 'observations'] LOOP
         EXECUTE format('ALTER TABLE casenotes.%I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('DROP POLICY IF EXISTS own_scope ON casenotes.%I', name);
         EXECUTE format(

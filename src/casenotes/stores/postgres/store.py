@@ -30,6 +30,7 @@ from casenotes.stores.base import (
     active_space,
 )
 from casenotes.stores.learned_rows import entry_document
+from casenotes.stores.observation_rows import message_tokens, watch_values
 from casenotes.stores.postgres.check import findings
 from casenotes.stores.postgres.connect import (
     PACKAGE,
@@ -42,6 +43,7 @@ from casenotes.stores.postgres.connect import (
 )
 from casenotes.stores.postgres.erasure import PostgresErasure
 from casenotes.stores.postgres.learning import PostgresEntries, PostgresJobs
+from casenotes.stores.postgres.observations import PostgresObservations
 from casenotes.stores.postgres.revisions import PostgresRevisions
 from casenotes.stores.postgres.states import PostgresEpisodes, PostgresEvents, PostgresStates
 from casenotes.stores.postgres.values import Row, same_time, vector_row, wire_vector
@@ -82,6 +84,7 @@ class PostgresStore:
         self.states = PostgresStates(self)
         self.episodes = PostgresEpisodes(self)
         self.events = PostgresEvents(self)
+        self.observations = PostgresObservations(self)
         self.erasure = PostgresErasure(self)
 
     @property
@@ -181,7 +184,8 @@ class PostgresStore:
         }
         rows = [{**_message_values(m, key), "seq": m.seq, **common} for m in added]
         times = [row["created_at"] for row in rows]
-        moved = {"last_seq": added[-1].seq, "first_at": min(times), "last_at": max(times)}
+        tokens = sum(row["tokens"] for row in rows)
+        moved = {"last_seq": added[-1].seq, "first_at": min(times), "last_at": max(times), "tokens": tokens}
         await connection.cursor().executemany(self._sql["insert_message"], rows)
         await connection.execute(self._sql["advance_thread"], {**key, **moved})
 
@@ -201,6 +205,9 @@ class PostgresStore:
             await connection.execute(self._sql["open_turn"], {**values, "first_seq": first_seq})
         elif turn.status:
             await connection.execute(self._sql["close_turn"], values)
+        if turn.watch:
+            watched = {**values, **watch_values(turn.watch, same_time)}
+            await connection.execute(self._sql["watch_thread"], watched)
 
     async def history(
         self, scope: Scope, *, limit: int, before: int | None = None, after: int | None = None
@@ -421,6 +428,7 @@ def _message_values(message: Message, key: Mapping[str, str]) -> dict[str, Any]:
         "parts": encode_parts(message.parts),
         "metadata": encode_metadata(message.metadata),
         "created_at": message.created_at,
+        "tokens": message_tokens(message),
     }
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from casenotes.stores.base import TurnMark
+from casenotes.stores.observation_rows import message_tokens, watch_values
 from casenotes.stores.rows import check_repetition, encode_metadata, encode_parts, message_from_row
 from casenotes.types import Appended, Message
 
@@ -40,13 +41,14 @@ class _Tail:
     Of a thread that is apart, all messages are hidden.
     """
 
-    __slots__ = ("apart", "change", "seq", "times")
+    __slots__ = ("apart", "change", "seq", "times", "tokens")
 
     def __init__(self, seq: int, change: int, apart: bool) -> None:
         self.seq = seq
         self.change = change
         self.apart = apart
         self.times: list[int] = []
+        self.tokens = 0
 
 
 class Appender:
@@ -102,6 +104,7 @@ class Appender:
             else:
                 tail.seq -= 1
                 tail.times.pop()
+                tail.tokens -= message_tokens(message)
                 stored = known[str(message.id)] = self._repeated(connection, request.key, message)
                 self._claim(connection, request, message)
                 seqs.append(stored.seq or 0)
@@ -124,7 +127,10 @@ class Appender:
         moved = [(key, tail) for key, tail in tails.items() if tail.times]
         connection.executemany(
             self._sql["advance_thread"],
-            [(*key, tail.seq, tail.change, min(tail.times), max(tail.times)) for key, tail in moved],
+            [
+                (*key, tail.seq, tail.change, min(tail.times), max(tail.times), tail.tokens)
+                for key, tail in moved
+            ],
         )
         connection.executemany(self._sql["advance_scope"], [(*key[:2], tail.change) for key, tail in moved])
 
@@ -163,6 +169,8 @@ class Appender:
             connection.execute(self._sql["open_turn"], values)
         elif turn.status:
             connection.execute(self._sql["close_turn"], values)
+        if turn.watch:
+            connection.execute(self._sql["watch_thread"], values | watch_values(turn.watch, micros))
 
 
 def _row(message: Message, request: AppendRequest, tail: _Tail) -> tuple[Any, ...]:
@@ -170,6 +178,8 @@ def _row(message: Message, request: AppendRequest, tail: _Tail) -> tuple[Any, ..
     created_at = micros(message.created_at or EPOCH)
     tail.seq += 1
     tail.times.append(created_at)
+    tokens = message_tokens(message)
+    tail.tokens += tokens
     return (
         *request.key,
         message.id,
@@ -182,6 +192,7 @@ def _row(message: Message, request: AppendRequest, tail: _Tail) -> tuple[Any, ..
         tail.change,
         request.turn.turn_id if request.turn else None,
         int(tail.apart or (request.turn is not None and request.turn.hidden)),
+        tokens,
     )
 
 

@@ -155,7 +155,7 @@ class SqliteJobs:
     async def due_threads(self, now: datetime, limit: int, layers: Sequence[str]) -> list[Scope]:
         """See JobStore.due_threads."""
         names = json.dumps(list(layers))
-        values = {"now": micros(now), "clock": _now(), "limit": limit, "layers": names}
+        values = {"now": micros(now), "clock": now_micros(), "limit": limit, "layers": names}
         rows = await self._fetch("due_threads", values)
         return [Scope(agent, resource or None, thread) for agent, resource, thread in rows]
 
@@ -229,10 +229,11 @@ def _turns(rows: Sequence[Any]) -> list[TurnState]:
     return list(turn_states(rows, time_from_micros))
 
 
-def _now() -> int:
+def now_micros() -> int:
+    """The time of this machine in microseconds since 1970."""
     return time.time_ns() // 1000
 
 
 def _lease_times(seconds: float) -> Values:
-    now = _now()
+    now = now_micros()
     return {"now": now, "expires_at": now + int(seconds * 1e6)}

@@ -9,14 +9,16 @@ SELECT s.change, t.last_seq, t.apart FROM (SELECT ?1 AS agent_id, ?2 AS resource
 -- name: insert_message
 -- Parameters by position here and in the next two: they run once a message or a thread.
 INSERT INTO messages (agent_id, resource_id, thread_id, message_id, seq, role, text, parts, metadata,
-                      created_at, change, turn_id, hidden)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      created_at, change, turn_id, hidden, tokens)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (message_id, agent_id, resource_id) DO NOTHING
 
 -- name: advance_thread
-INSERT INTO threads (agent_id, resource_id, thread_id, last_seq, last_change, created_at, updated_at)
-VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET last_seq = excluded.last_seq,
+INSERT INTO threads (agent_id, resource_id, thread_id, last_seq, last_change, created_at, updated_at, tokens)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET tokens = tokens + excluded.tokens,
+                          to_observe = coalesce(tokens + excluded.tokens >= observe_at, 0),
+                          last_seq = excluded.last_seq,
                           last_change = excluded.last_change,
                           created_at = min(created_at, excluded.created_at),
                           updated_at = max(updated_at, excluded.updated_at)
@@ -683,6 +685,8 @@ UNION SELECT detail FROM receipts WHERE agent_id = :agent AND resource_id = :res
 UNION SELECT content FROM entries WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 UNION SELECT detail FROM revisions WHERE agent_id = :agent AND resource_id = :resource AND :thread IS NULL
 UNION SELECT summary FROM episodes WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT text FROM observations WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT error FROM observing WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 UNION SELECT resource_id FROM scopes WHERE agent_id = :agent AND resource_id = :resource AND :thread IS NULL
 
 -- name: stored_vectors
@@ -715,6 +719,8 @@ SELECT EXISTS (SELECT 1 FROM messages
                 WHERE instr(CAST(value AS BLOB), :piece) OR instr(CAST(author AS BLOB), :piece))
     OR EXISTS (SELECT 1 FROM episodes WHERE instr(CAST(summary AS BLOB), :piece))
     OR EXISTS (SELECT 1 FROM events WHERE instr(CAST(data AS BLOB), :piece))
+    OR EXISTS (SELECT 1 FROM observations WHERE instr(CAST(text AS BLOB), :piece))
+    OR EXISTS (SELECT 1 FROM observing WHERE instr(CAST(session AS BLOB), :piece) OR instr(CAST(error AS BLOB), :piece))
 
 -- name: hidden_messages
 SELECT message_id FROM messages
@@ -895,4 +901,221 @@ DELETE FROM events
 -- By kind: in each of them other names stand for what is the same for everybody.
 SELECT 'state', value FROM layer_states WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 UNION SELECT 'event', data FROM events WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT 'session', session FROM observing WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 UNION SELECT 'parts', parts FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread) AND parts IS NOT NULL
+
+-- name: watch_thread
+-- It is observed from now on, and flushed when nobody speaks in it for a while; seldom written again.
+UPDATE threads SET observe_at = coalesce(observe_at, :step), to_observe = (tokens >= coalesce(observe_at, :step)),
+                   flush_at = CASE WHEN flush_at IS NULL OR flush_at < :unless THEN :flush_at ELSE flush_at END
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+   AND (observe_at IS NULL OR (:flush_at IS NOT NULL AND (flush_at IS NULL OR flush_at < :unless)))
+
+-- name: observing_state
+SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
+       o.active_seq, o.active_tokens, o.window_seq, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
+       o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+  FROM threads AS t LEFT JOIN observing AS o
+    ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
+
+-- name: observing_states
+SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
+       o.active_seq, o.active_tokens, o.window_seq, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
+       o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+  FROM threads AS t LEFT JOIN observing AS o
+    ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
+ WHERE t.agent_id = :agent AND t.resource_id = :resource
+   AND t.observe_at IS NOT NULL AND (t.to_observe = 1 OR t.flush_at IS NOT NULL OR o.ready_tokens > 0)
+
+-- name: dead_observing
+SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
+       o.active_seq, o.active_tokens, o.window_seq, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
+       o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+  FROM observing AS o JOIN threads AS t
+    ON t.agent_id = o.agent_id AND t.resource_id = o.resource_id AND t.thread_id = o.thread_id
+ WHERE o.dead = 1 ORDER BY o.due_at DESC LIMIT :limit
+
+-- name: window_messages
+-- What is shown as it was said, newest first; without what was forgotten.
+SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM messages AS m
+ WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread AND m.seq > :after
+   AND (m.hidden = 0 OR (SELECT t.apart FROM threads AS t WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread))
+ ORDER BY seq DESC LIMIT :limit
+
+-- name: unobserved_messages
+SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM messages AS m
+ WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread AND m.seq > :after
+   AND (m.hidden = 0 OR (SELECT t.apart FROM threads AS t WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread))
+ ORDER BY seq LIMIT :limit
+
+-- name: newest_sizes
+SELECT seq, coalesce(tokens, 4 + (length(text) + coalesce(length(parts), 0)) / 4) FROM messages AS m
+ WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread
+   AND (m.hidden = 0 OR (SELECT t.apart FROM threads AS t WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread))
+ ORDER BY seq DESC LIMIT :limit
+
+-- name: observation_batches
+SELECT first_seq, last_seq, tokens, row_count, outcome, created_at FROM observation_batches
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND last_seq > :after
+ ORDER BY last_seq
+
+-- name: observation_log
+SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,
+       tokens, position, created_at FROM observations
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND status IN (SELECT value FROM json_each(:statuses))
+ ORDER BY position, observation_id
+
+-- name: observation_tail
+SELECT * FROM (
+    SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,
+           tokens, position, created_at FROM observations
+     WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND status IN ('ready', 'active')
+     ORDER BY position DESC, observation_id DESC LIMIT :limit)
+ORDER BY position, observation_id
+
+-- name: forgotten_messages
+-- By the user, and when; a thread that is apart has hidden messages only.
+SELECT m.seq, max(r.created_at) FROM messages AS m JOIN revisions AS r
+    ON r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
+   AND r.kind = 'message' AND r.undone_at IS NULL
+ WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread AND m.hidden = 1
+ GROUP BY m.seq ORDER BY m.seq
+
+-- name: ensure_observing
+INSERT INTO observing (agent_id, resource_id, thread_id)
+SELECT agent_id, resource_id, thread_id FROM threads
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+ON CONFLICT DO NOTHING
+
+-- name: move_cursor
+-- Only from where it was seen. What went wrong before is forgotten.
+UPDATE observing SET observed_seq = :last_seq, session = :session, session_seq = :last_seq,
+       attempts = 0, error = NULL, dead = 0, due_at = 0,
+       observed_tokens = observed_tokens + (
+           SELECT coalesce(sum(coalesce(m.tokens, 4 + (length(m.text) + coalesce(length(m.parts), 0)) / 4)), 0) FROM messages AS m
+            WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread
+              AND m.seq > :seen AND m.seq <= :last_seq)
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND observed_seq = :seen
+
+-- name: insert_batch
+INSERT INTO observation_batches (agent_id, resource_id, thread_id, last_seq, first_seq, tokens, row_count, outcome, created_at)
+SELECT :agent, :resource, :thread, :last_seq, :seen + 1,
+       coalesce(sum(coalesce(m.tokens, 4 + (length(m.text) + coalesce(length(m.parts), 0)) / 4)), 0), :rows, :outcome, :at
+  FROM messages AS m
+ WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread AND m.seq > :seen AND m.seq <= :last_seq
+
+-- name: insert_observation
+INSERT INTO observations (agent_id, resource_id, thread_id, observation_id, position, priority, happened_at, until_at, dates, text,
+                          parent_id, first_seq, last_seq, covers, status, supersedes, successor_id, tokens, created_at)
+VALUES (:agent, :resource, :thread, :id, :position, :priority, :happened_at, :until_at, :dates, :text,
+        :parent, :first_seq, :last_seq, :covers, :status, :supersedes, NULL, :tokens, :at)
+
+-- name: count_observations
+UPDATE observing SET
+       log_tokens = (SELECT coalesce(sum(n.tokens), 0) FROM observations AS n
+                      WHERE n.agent_id = :agent AND n.resource_id = :resource AND n.thread_id = :thread AND n.status = 'active'),
+       ready_tokens = (SELECT coalesce(sum(n.tokens), 0) FROM observations AS n
+                        WHERE n.agent_id = :agent AND n.resource_id = :resource AND n.thread_id = :thread AND n.status = 'ready'
+                          AND n.supersedes = '[]')
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+
+-- name: next_observation
+UPDATE threads AS t SET observe_at = o.observed_tokens + :step, to_observe = (t.tokens >= o.observed_tokens + :step)
+  FROM observing AS o
+ WHERE o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
+   AND t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
+
+-- name: postpone_observation
+-- Until something more is said: what has been said so far is too new to be observed.
+UPDATE threads SET observe_at = tokens + 1, to_observe = 0
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND tokens = :tokens
+
+-- name: activate
+UPDATE observing SET active_seq = :to_seq, active_tokens = :to_tokens, window_seq = :window_seq,
+                     version = version + 1, reflecting = 0
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+   AND version = :seen AND observed_seq >= :to_seq AND active_seq <= :to_seq
+
+-- name: retire_observations
+-- Those that a reflection has left out or put into other words.
+UPDATE observations SET status = CASE WHEN successor_id = '' THEN 'dropped' ELSE 'superseded' END
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+   AND status = 'active' AND successor_id IS NOT NULL
+
+-- name: activate_observations
+UPDATE observations SET status = 'active'
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND status = 'ready' AND last_seq <= :to_seq
+
+-- name: count_replaceable
+SELECT count(*) FROM observations
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+   AND status = 'active' AND successor_id IS NULL AND observation_id IN (SELECT value FROM json_each(:ids))
+
+-- name: replace_observation
+UPDATE observations SET successor_id = :successor
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND observation_id = :id
+
+-- name: note_reflection
+UPDATE observing SET reflecting = :staged, reflect_at = :reflect_at, reflected = :input,
+                     attempts = 0, error = NULL, dead = 0, due_at = 0
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+
+-- name: request_flush
+UPDATE threads SET flush_at = :at, observe_at = coalesce(observe_at, 0)
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND last_seq > 0
+
+-- name: flushed
+UPDATE threads SET flush_at = NULL
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND flush_at <= :until
+
+-- name: note_provider
+UPDATE observing SET provider = :provider
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+
+-- name: threads_to_observe
+-- With something to observe, and nobody at it.
+SELECT t.agent_id, t.resource_id, t.thread_id FROM (
+    SELECT agent_id, resource_id, thread_id FROM threads WHERE to_observe = 1
+    UNION SELECT agent_id, resource_id, thread_id FROM threads WHERE flush_at <= :at) AS t
+  LEFT JOIN observing AS o ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
+ WHERE coalesce(o.dead, 0) = 0 AND coalesce(o.due_at, 0) <= :now
+   AND NOT EXISTS (SELECT 1 FROM leases AS l
+                    WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
+                      AND l.thread_id = t.thread_id AND l.task = 'observe' AND l.expires_at > :clock)
+ ORDER BY o.due_at, t.agent_id, t.resource_id, t.thread_id LIMIT :limit
+
+-- name: observing_failed
+UPDATE observing SET attempts = attempts + :counts, due_at = :due_at, error = :error, dead = :dead
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+
+-- name: count_observing
+UPDATE observing SET usage_calls = CASE WHEN usage_day = :day THEN usage_calls ELSE 0 END + :calls,
+                     usage_tokens = CASE WHEN usage_day = :day THEN usage_tokens ELSE 0 END + :tokens,
+                     usage_day = :day
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+
+-- name: revive_observing
+UPDATE observing SET dead = 0, attempts = 0, due_at = 0 WHERE dead = 1
+
+-- name: reset_observing
+UPDATE observing SET observed_seq = 0, observed_tokens = 0, active_seq = 0, active_tokens = 0, window_seq = 0,
+       log_tokens = 0, ready_tokens = 0, version = version + 1, reflecting = 0, reflect_at = 0, reflected = '',
+       session = '{}', session_seq = 0, attempts = 0, due_at = 0, error = NULL, dead = 0
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND observed_seq > 0
+
+-- name: reset_thread
+UPDATE threads SET observe_at = 0, to_observe = 1
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
+
+-- name: erase_observing
+DELETE FROM observing
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+
+-- name: erase_batches
+DELETE FROM observation_batches
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+
+-- name: erase_observations
+DELETE FROM observations
+ WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)

@@ -55,6 +55,7 @@ from casenotes.stores.sqlite.erasure import SqliteErasure
 from casenotes.stores.sqlite.lanes import Lane, WriteLane
 from casenotes.stores.sqlite.learning import SqliteEntries, SqliteJobs
 from casenotes.stores.sqlite.migrate import PACKAGE, migrate
+from casenotes.stores.sqlite.observations import SqliteObservations
 from casenotes.stores.sqlite.revisions import SqliteRevisions
 from casenotes.stores.sqlite.states import SqliteEpisodes, SqliteEvents, SqliteStates
 from casenotes.types import Appended, Message, Scope, Thread
@@ -83,6 +84,7 @@ class SqliteStore:
         self.states = SqliteStates(self._sql, self._read, self._write)
         self.episodes = SqliteEpisodes(self._sql, self._read, self._write)
         self.events = SqliteEvents(self._sql, self._read, self._write)
+        self.observations = SqliteObservations(self._sql, self._read, self._write)
         self.erasure = SqliteErasure(self._sql, self._read, self._write, self._between_writes, self._files)
 
     @property

@@ -22,6 +22,7 @@ TIERS = (
     {"models", "stores"},
     {"recall"},
     {"learn"},
+    {"observe"},
     {"curate"},
     {"jobs", "event_log"},
     {"layers"},
@@ -41,7 +42,7 @@ SPACES = {
     "drop_vectors_of_space",
     "drop_space",
 }
-WORKERS = {"dead_turns", "revive_turns"}
+WORKERS = {"dead_turns", "revive_turns", "revive_observing"}
 ERASING = {"count_erasure", "is_live"}
 WHOLE_STORE = {
     "sqlite": {*SPACES, *WORKERS, *ERASING, "stats"},

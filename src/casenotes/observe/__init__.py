@@ -1,0 +1,1 @@
+"""The path of session memory: batch, transcript, read, observer; activate, log, session; reflector."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from casenotes.errors import SettingsError
 
@@ -171,6 +173,67 @@ class EpisodicSettings:
     def verifies(self) -> bool:
         """Whether evidence is checked."""
         return self.extraction_prompt is None if self.verify_evidence is None else self.verify_evidence
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationalSettings:
+    """How long conversations are compressed while they go on. It needs a model.
+
+    At `observer_threshold_tokens` of messages that are not compressed yet, observations take the place of all
+    but the newest `raw_tail_tokens`, at most a fifth of the threshold. They are made ahead, each time that
+    another `buffer_ratio` of the threshold was said; 0 makes them at the threshold only. When the log exceeds
+    `reflector_threshold_tokens` it is condensed. What nobody has spoken in for `idle_flush_seconds` is
+    observed, too; 0 switches that off. `timezone` is a name such as `Europe/Berlin`, or a function of the scope
+    that gives one. A turn waits for observations that are late for no longer than `patience_seconds`. Calls and
+    tokens are counted for each thread on a day in UTC. After `breaker_failures` failures in a row the model is
+    left alone for `breaker_seconds`. Without models of their own, Observer and Reflector ask the agent's.
+    """
+
+    enabled: bool = True
+    observer_model: Any = None
+    reflector_model: Any = None
+    observer_threshold_tokens: int = 30_000
+    reflector_threshold_tokens: int = 40_000
+    render_token_budget: int = 40_000
+    observation_log_tail_limit: int = 20
+    lock_ttl_ms: int = 30_000
+    raw_tail_tokens: int = 6_000
+    buffer_ratio: float = 0.2
+    idle_flush_seconds: float = 600.0
+    timezone: Any = "UTC"
+    patience_seconds: float = 2.0
+    max_calls_a_day: int = 500
+    max_tokens_a_day: int = 3_000_000
+    breaker_failures: int = 5
+    breaker_seconds: float = 60.0
+    min_block_tokens: int = 500
+    min_session_tokens: int = 100
+    max_session_tokens: int = 800
+
+    def __post_init__(self) -> None:
+        _switch("enabled", self.enabled)
+        least = (
+            ("observer_threshold_tokens", 10),
+            ("reflector_threshold_tokens", 10),
+            ("render_token_budget", 1),
+            ("observation_log_tail_limit", 0),
+            ("lock_ttl_ms", 10),
+            ("raw_tail_tokens", 0),
+            ("idle_flush_seconds", 0),
+            ("patience_seconds", 0),
+            ("max_calls_a_day", 1),
+            ("max_tokens_a_day", 1),
+            ("breaker_failures", 1),
+            ("breaker_seconds", 0),
+            ("min_block_tokens", 1),
+            ("min_session_tokens", 1),
+            ("max_session_tokens", 1),
+        )
+        for name, minimum in least:
+            _at_least(name, getattr(self, name), minimum)
+        _between("buffer_ratio", self.buffer_ratio, 0, 1)
+        if not callable(self.timezone):
+            zone_named(self.timezone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +426,7 @@ class Settings:
     titles: str = "first_message"
     semantic_recall: SemanticRecallSettings | bool = field(default_factory=SemanticRecallSettings)
     episodic: EpisodicSettings = field(default_factory=EpisodicSettings)
+    observational: ObservationalSettings = field(default_factory=ObservationalSettings)
     profile: ProfileSettings = field(default_factory=ProfileSettings)
     plan: PlanSettings = field(default_factory=PlanSettings)
     episodes: EpisodesSettings = field(default_factory=EpisodesSettings)
@@ -401,6 +465,9 @@ class Environment:
     last_messages: int = DEFAULT_LAST_MESSAGES
     semantic_recall: bool = False
     semantic_recall_top_k: int = 5
+    observer_model: str = ""
+    observer_message_tokens: int = 30_000
+    reflector_observation_tokens: int = 40_000
 
     @classmethod
     def read(cls, variables: Mapping[str, str] = os.environ) -> Environment:
@@ -415,7 +482,21 @@ class Environment:
     def settings(self) -> Settings:
         """The settings with what the environment overrides."""
         similar = SemanticRecallSettings(self.semantic_recall, self.semantic_recall_top_k)
-        return Settings(last_messages=self.last_messages, semantic_recall=similar)
+        observing = ObservationalSettings(
+            observer_model=self.observer_model or None,
+            reflector_model=self.observer_model or None,
+            observer_threshold_tokens=self.observer_message_tokens,
+            reflector_threshold_tokens=self.reflector_observation_tokens,
+        )
+        return Settings(last_messages=self.last_messages, semantic_recall=similar, observational=observing)
+
+
+def zone_named(name: object) -> tzinfo:
+    """The time zone of that name; UTC is known on machines without a database of zones, too."""
+    try:
+        return UTC if str(name).upper() == "UTC" else ZoneInfo(str(name))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise SettingsError(f"timezone {name!r} is not known; use a name such as 'Europe/Berlin'") from None
 
 
 def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:

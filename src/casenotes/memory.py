@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -32,12 +32,15 @@ from casenotes.types import (
     Episode,
     Hit,
     Message,
+    Observation,
+    ObservationStatus,
     Outcome,
     Plan,
     Profile,
     Receipt,
     Role,
     Scope,
+    SessionState,
     Thread,
     Tool,
     Turn,
@@ -56,11 +59,14 @@ if TYPE_CHECKING:
     from casenotes.recall.reembed import Progress, Reembedded
     from casenotes.stores.base import Finding, ScopeSize, Store, StoreStats, TurnStatus
     from casenotes.stores.learning import DayUsage, ReceiptRow, TurnState
+    from casenotes.stores.observations import Observing
 
 MAX_LIMIT = 2**31
 REMEMBERED = "remembered"
 """The thread of what is remembered outside any conversation."""
 
+CURRENT: tuple[ObservationStatus, ...] = ("active", "ready")
+HISTORY: tuple[ObservationStatus, ...] = (*CURRENT, "superseded", "dropped", "quarantined")
 FINISH_SECONDS = 30.0
 SYNC_SECONDS = 600.0
 """A call that waits for learning waits no longer than this."""
@@ -92,6 +98,8 @@ class Memory:
         self._curator = parts.curator
         self._keeper = parts.keeper
         self._event_log = parts.event_log
+        self._session = parts.session
+        self._size = parts.size
         self._has_entries = settings.episodic.enabled and store.supports_entries
         self._shown = ShownItems()
         self._settings = settings
@@ -149,7 +157,8 @@ class Memory:
 
     async def _drain(self) -> None:
         until = time.monotonic() + self._settings.storage.close_timeout_seconds
-        await self._learning.close(self._settings.storage.close_timeout_seconds)
+        left = self._settings.storage.close_timeout_seconds
+        await asyncio.gather(self._learning.close(left), self._session.close(left))
         await self._filler.settle(timeout=max(0.0, until - time.monotonic()))
         await self._filler.cancel()
         await self._searcher.close()
@@ -164,8 +173,12 @@ class Memory:
         """Call `listener` with every event; the result takes it off again."""
         return self._events.listen(listener)
 
-    async def begin(self, scope: Scope | ChildScope, user_input: Input) -> Turn:
-        """Start a turn: the input is saved durably, then the context for the model is gathered."""
+    async def begin(self, scope: Scope | ChildScope, user_input: Input, *, provider: str | None = None) -> Turn:
+        """Start a turn: the input is saved durably, then the context for the model is gathered.
+
+        `provider` names the model that will be asked: another one than the last time has no prompt of this
+        thread in its cache, so observations that are ready take the place of messages at once.
+        """
         started = time.perf_counter()
         child = scope if isinstance(scope, ChildScope) else None
         own = scope.scope if isinstance(scope, ChildScope) else scope
@@ -175,9 +188,7 @@ class Memory:
             saved = await self._save(turn, messages, "open")
             seconds = {"save": time.perf_counter() - started}
             try:
-                context, log, shown = await self._contexts.first(
-                    own, turn.id, saved.messages, seconds, apart=turn.is_apart
-                )
+                context, log, shown = await self._contexts.first(turn, saved.messages, seconds, provider)
             except BaseException:  # nobody will ever complete it
                 await asyncio.shield(self._abort(turn))
                 raise
@@ -187,8 +198,8 @@ class Memory:
         self._learning.notice(own)
         self._events.emit("turn.started", own, turn_id=turn.id)
         ids = [str(message.id) for message in saved.given]
-        tools = self._tools(turn, {str(message.id) for message in context.messages})
-        return replace(turn, context=context, tools=tools, message_ids=ids, log=log)
+        _note_shown(turn, context)
+        return replace(turn, context=context, tools=self._tools(turn), message_ids=ids, log=log)
 
     async def _abort(self, turn: Turn) -> None:
         with suppress(CasenotesError):
@@ -211,6 +222,7 @@ class Memory:
             del turn.message_ids[known:]  # a repeated call gives its messages the same ids again
             raise
         self._shown.add(turn.scope, shown, turn.id)
+        _note_shown(turn, context)
         return context
 
     async def complete(
@@ -235,6 +247,7 @@ class Memory:
             turn.closing.append(len(turn.message_ids))
         del turn.message_ids[turn.closing[0] :]  # a repeated call gives its messages the same ids again
         await self._continue(turn, messages, outcome)
+        self._session.wake(turn.scope)
         if turn.child and outcome == "failure":
             await self._note_failure(turn, turn.child, error)
         self._events.emit("turn.finished", turn.scope, turn_id=turn.id, outcome=outcome)
@@ -289,8 +302,10 @@ class Memory:
         own, child = (scope.scope, scope) if isinstance(scope, ChildScope) else (scope, None)
         if own.thread_id is None:
             raise InvalidScope(f"{own!r} has no thread_id; a run is finished in one thread")
-        await self._settle(own, FINISH_SECONDS)
         apart = child is not None and not child.shares_memory
+        if not apart:
+            await self._session.flush(own, FINISH_SECONDS)
+        await self._settle(own, FINISH_SECONDS)
         layers = in_reach(self._layers, own, apart=apart)
         await asyncio.gather(*(self._tell_end(layer, own, outcome) for layer in layers))
         self._events.emit("run.finished", own, outcome=outcome)
@@ -323,7 +338,16 @@ class Memory:
         shown = self._shown.of(turn.scope, turn.id) if status != "open" else ()
         learners = self._learners(turn, status)
         parent = turn.child.parent.thread_id if turn.child and status == "open" else None
-        mark = TurnMark(turn.id, status, self._clock.now(), learners, shown, turn.is_apart, parent)
+        mark = TurnMark(
+            turn.id,
+            status,
+            self._clock.now(),
+            learners,
+            shown,
+            turn.is_apart,
+            parent,
+            self._session.watch(),
+        )
         checked = self._checked(messages, turn.id, len(turn.message_ids))
         saved = await self._store.append(turn.scope, checked, mark)
         self._shown.saved(turn.scope, turn.id, shown)
@@ -339,9 +363,11 @@ class Memory:
             check_message(message, self._settings.storage.max_message_characters)
         if self._settings.storage.redact_messages:
             messages = [redacted(message) for message in messages]
+        if self._session.is_on:
+            messages = [replace(message, tokens=self._size(message)) for message in messages]
         return with_identity(messages, prefix, position, self._clock.now())
 
-    def _tools(self, turn: Turn, visible: Set[str]) -> tuple[Tool, ...]:
+    def _tools(self, turn: Turn) -> tuple[Tool, ...]:
         """What the model may call in a turn: the search of this memory, and the tools of layers."""
         from casenotes.layers.assemble import in_reach
         from casenotes.layers.tools import layer_tools, recall_tool
@@ -354,8 +380,8 @@ class Memory:
         async def search(query: str) -> list[Hit]:
             """What the model does not see anyway."""
             top_k = self._settings.episodic.top_k
-            hits = await self._search(turn.scope, query, top_k + len(visible))
-            wanted = [hit for hit in hits if hit.kind == "entry" or hit.id not in visible][:top_k]
+            hits = await self._search(turn.scope, query, top_k + len(turn.visible))
+            wanted = [hit for hit in hits if hit.kind == "entry" or hit.id not in turn.visible][:top_k]
             self._shown.add_hits(turn.scope, wanted, turn.id)
             return wanted
 
@@ -378,6 +404,7 @@ class Memory:
         with self._filler.expecting(scope):
             saved = await self._store.append(scope, checked)
             await self.embed(scope, saved.new_messages)
+        self._session.wake(scope)
         return saved
 
     async def _append_apart(self, child: ChildScope, messages: Sequence[Message]) -> Appended:
@@ -466,15 +493,56 @@ class Memory:
         await self._settle(owner, timeout)
         return await self._learning.new_receipts(owner)
 
+    async def settled(self, scope: Scope | None = None, timeout: float = 30.0) -> bool:
+        """Wait until nothing is left to learn or to observe now; says whether that is so within the time.
+
+        What has failed and waits for its next try, or was said too recently to be observed, does not count.
+        """
+        await self._settle(scope, timeout)
+        return await self._learning.is_settled(scope) and await self._session.is_settled(scope)
+
+    async def observe(self, scope: Scope, timeout: float = 30.0) -> None:
+        """Observe what is left of a thread now, as at the end of a session, and wait for it."""
+        await self._session.flush(scope, timeout)
+
+    async def observations(self, scope: Scope, *, history: bool = False) -> list[Observation]:
+        """What a thread was compressed to, in order: rows that are shown and rows that are ready for it.
+
+        With `history` also those that were condensed, dropped or set apart. Nothing made of messages that were
+        forgotten since is among them.
+        """
+        from casenotes.observe.log import touched
+
+        rows = await self._store.observations.log(scope, HISTORY if history else CURRENT)
+        forgotten = await self._store.observations.forgotten(scope)
+        return [row for row in rows if not touched(row, forgotten)]
+
+    async def session(self, scope: Scope) -> SessionState:
+        """Where a conversation stands, as it was observed."""
+        return (await self._store.observations.state(scope)).session
+
+    async def reobserve(self, scope: Scope) -> bool:
+        """Throw away what a thread was compressed to and observe it anew; False if there was nothing."""
+        reset = await self._store.observations.reset(scope)
+        self._session.wake(scope)
+        return reset
+
     async def _settle(self, scope: Scope | None, timeout: float) -> None:
         until = time.monotonic() + timeout
         await self._learning.settle(scope, timeout)
+        await self._session.settle(scope, max(0.0, until - time.monotonic()))
         await self._filler.settle(scope, max(0.0, until - time.monotonic()))
         await self._event_log.settle(max(0.0, until - time.monotonic()))
 
     async def work(self, *, once: bool = False) -> None:
-        """Learn from queued turns of the whole store until cancelled; `once`: until nothing is due."""
-        await self._learning.run(once=once)
+        """Learn from turns and observe threads of the whole store until cancelled, or until nothing is due."""
+        if not self._session.can_work:
+            await self._learning.run(once=once)
+            return
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._session.run(once=once))
+            if self._learning.can_work:
+                both.create_task(self._learning.run(once=once))
 
     async def ledger(self, scope: Scope, *, status: str | None = None, limit: int = 100) -> list[ReceiptRow]:
         """What became of all candidates of a scope, or of one of its threads, newest first."""
@@ -650,7 +718,11 @@ class Memory:
 
     async def retry_dead_letters(self) -> int:
         """Queue all of them once more; says how many."""
-        return await self._store.jobs.revive()
+        return await self._store.jobs.revive() + await self._store.observations.revive()
+
+    async def dead_observers(self, limit: int = 100) -> list[Observing]:
+        """Threads of the whole store whose observing was given up; for operators."""
+        return await self._store.observations.dead(_checked_limit(limit))
 
     async def embed_missing(self, scope: Scope) -> int:
         """Make the vectors that are missing in a scope; says how many."""
@@ -689,6 +761,14 @@ class Memory:
         from casenotes.recall.reembed import space_finding
 
         return [*await self._store.check(), space_finding(await self._store.spaces())]
+
+
+def _note_shown(turn: Turn, context: Context) -> None:
+    """Keep what the model was shown last: blocks that may stay, and messages that it need not search for."""
+    turn.blocks.clear()
+    turn.blocks.update({block.name: block for block in context.blocks})
+    turn.visible.clear()
+    turn.visible.update(str(message.id) for message in context.messages)
 
 
 def _checked_limit(limit: int) -> int:

@@ -27,12 +27,14 @@ from casenotes.types import (
     Episode,
     Hit,
     Message,
+    Observation,
     Outcome,
     Plan,
     Profile,
     Receipt,
     Role,
     Scope,
+    SessionState,
     Thread,
     Tool,
     Turn,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from casenotes.recall.reembed import Progress, Reembedded
     from casenotes.stores.base import Finding, ScopeSize, StoreStats
     from casenotes.stores.learning import DayUsage, ReceiptRow, TurnState
+    from casenotes.stores.observations import Observing
 
 T = TypeVar("T")
 
@@ -94,9 +97,9 @@ class Memory:
         """Where the memory lies, without password."""
         return self._memory.location
 
-    def begin(self, scope: Scope | ChildScope, user_input: Input) -> Turn:
+    def begin(self, scope: Scope | ChildScope, user_input: Input, *, provider: str | None = None) -> Turn:
         """See `casenotes.Memory.begin`; calling a tool of the turn gives its result, not an awaitable."""
-        turn = self._run(self._memory.begin(scope, user_input))
+        turn = self._run(self._memory.begin(scope, user_input, provider=provider))
         return replace(turn, tools=tuple(map(self._without_await, turn.tools)))
 
     def _without_await(self, tool: Tool) -> Tool:
@@ -171,6 +174,26 @@ class Memory:
     def flush(self, scope: Scope | None = None, timeout: float = 30.0) -> list[Receipt]:
         """See `casenotes.Memory.flush`."""
         return self._run(self._memory.flush(scope, timeout))
+
+    def settled(self, scope: Scope | None = None, timeout: float = 30.0) -> bool:
+        """See `casenotes.Memory.settled`."""
+        return self._run(self._memory.settled(scope, timeout))
+
+    def observe(self, scope: Scope, timeout: float = 30.0) -> None:
+        """See `casenotes.Memory.observe`."""
+        return self._run(self._memory.observe(scope, timeout))
+
+    def observations(self, scope: Scope, *, history: bool = False) -> list[Observation]:
+        """See `casenotes.Memory.observations`."""
+        return self._run(self._memory.observations(scope, history=history))
+
+    def session(self, scope: Scope) -> SessionState:
+        """See `casenotes.Memory.session`."""
+        return self._run(self._memory.session(scope))
+
+    def reobserve(self, scope: Scope) -> bool:
+        """See `casenotes.Memory.reobserve`."""
+        return self._run(self._memory.reobserve(scope))
 
     def work(self, *, once: bool = False) -> None:
         """See `casenotes.Memory.work`."""
@@ -317,6 +340,10 @@ class Memory:
     def retry_dead_letters(self) -> int:
         """See `casenotes.Memory.retry_dead_letters`."""
         return self._run(self._memory.retry_dead_letters())
+
+    def dead_observers(self, limit: int = 100) -> list[Observing]:
+        """See `casenotes.Memory.dead_observers`."""
+        return self._run(self._memory.dead_observers(limit))
 
     def embed_missing(self, scope: Scope) -> int:
         """See `casenotes.Memory.embed_missing`."""

@@ -11,9 +11,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+OBSERVED = "<untrusted-transcript>"
+
 
 class ModelServer:
-    """An OpenAI-compatible server that answers what it is told to; it may be told to fail first."""
+    """An OpenAI-compatible server that answers what it is told to; it may be told to fail first.
+
+    An Observer that reads what others have said here finds nothing to note, and does not count.
+    """
 
     def __init__(self, answer: Callable[[str], Any]) -> None:
         self.name = ""
@@ -24,9 +29,13 @@ class ModelServer:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         length = int(head.split("content-length: ")[1].split("\r\n")[0])
-        self.requests.append(json.loads(await reader.readexactly(length)))
-        failing, self.failures = self.failures > 0, self.failures - 1
-        answer = {"error": "busy"} if failing else _completion(json.dumps(self._answer(self._prompt())))
+        request = json.loads(await reader.readexactly(length))
+        if OBSERVED in request["messages"][-1]["content"]:
+            failing, answer = False, _completion("{}")
+        else:
+            self.requests.append(request)
+            failing, self.failures = self.failures > 0, self.failures - 1
+            answer = {"error": "busy"} if failing else _completion(json.dumps(self._answer(self._prompt())))
         body = json.dumps(answer).encode()
         status = "401 Unauthorized" if failing else "200 OK"
         writer.write(

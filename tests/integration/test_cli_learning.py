@@ -46,6 +46,8 @@ async def test_a_worker_learns_and_the_ledger_tells(sqlite_url: str, server: Mod
         "quarantined": 0,
         "superseded": 0,
         "rejected": 2,
+        "observations": 0,
+        "reflections": 0,
         "failed": 0,
     }
     assert len(server.requests) == 2
@@ -82,9 +84,10 @@ async def test_a_worker_that_is_told_to_stop_stops(store_url: str, server: Model
         env={**os.environ, "CASENOTES_MODEL": server.name},
     )
     assert process.stderr is not None
-    for _ in range(2):
-        line = (await asyncio.wait_for(process.stderr.readline(), 30)).decode()
-        assert "stored 1, corroborated 0, rejected 1" in line
+    lines: list[str] = []
+    while len([line for line in lines if "stored 1, corroborated 0, rejected 1" in line]) < 2:
+        lines.append((await asyncio.wait_for(process.stderr.readline(), 30)).decode())
+    assert len([line for line in lines if "0 observations of 2 messages" in line]) <= 2
     process.send_signal(signal.SIGTERM)
     assert await asyncio.wait_for(process.wait(), 20) == 0
 

@@ -301,6 +301,8 @@ class TestBudgets:
             slots = {layer.name: (layer.slot, layer.budget.min, layer.budget.max) for layer in memory._layers}
         assert slots == {
             "user-profile": (100, 200, 1_500),
+            "observations": (200, 500, 40_000),
+            "session-memory": (230, 100, 800),
             "plan": (240, 100, 3_000),
             "memory": (300, 300, 6_000),
             "episodes": (300, 300, 2_000),

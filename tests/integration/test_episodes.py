@@ -198,7 +198,7 @@ class TestWriting:
             said = [Message(("user", "assistant")[n % 2], f"line {n}.") for n in range(300)]
             await memory.append(scope, said, embed=False)
             await memory.finish(scope)
-        (request,) = model.requests
+        (request,) = [request for request in model.requests if request.task == "summarise"]
         assert "line 0." in request.prompt
         assert "line 299." in request.prompt
         assert "line 50." not in request.prompt

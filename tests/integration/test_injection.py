@@ -200,7 +200,7 @@ class TestBlock:
             assert under_way.context.trace["layers"]["memory"]["left_out"] == [
                 "all that is relevant stands in this thread"
             ]
-        async with opened(store_url, model, config=replace(settings(), last_messages=1)) as memory:
+        async with opened(store_url, config=replace(settings(), last_messages=1)) as memory:
             assert SKEW in await block(memory, MIRA), "it has left the window of recent messages"
 
     async def test_r42_22_memory_works_without_any_model(self, store_url: str) -> None:

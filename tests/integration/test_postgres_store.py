@@ -34,7 +34,8 @@ def learner() -> ScriptedModel:
     """Finds the same entry in every turn."""
     words = "the fan of rack seven was replaced"
     entry = {"content": "The fan of rack seven was replaced.", "source": "user_assertion", "evidence": words}
-    return ScriptedModel(lambda _request: {"entries": [entry]})
+    noted = {"observations": [{"priority": "info", "time": "10:00", "text": "the fan was replaced"}]}
+    return ScriptedModel(lambda request: noted if request.task == "observe" else {"entries": [entry]})
 
 
 async def learn(memory: Memory, scope: Scope) -> Turn:
@@ -82,6 +83,9 @@ async def test_row_level_security_hides_other_scopes_from_the_application_role(
             assert [hit.content for hit in await memory.recall(BOB, "secret")] == ["bob's secret"]
             assert await memory.recall(Scope("support", "eve"), "secret") == []
             await check_layers(memory)
+            await memory.observe(Scope("support", "ann", "one"))
+            assert len(await memory.observations(Scope("support", "ann", "one"))) == 1
+            assert await memory.observations(Scope("support", "bob", "one")) == []
             with pytest.raises(StoreError, match="row-level security"):
                 await memory.reembed("static")
         with psycopg.connect(app_url) as stranger:

@@ -11,7 +11,7 @@ import pytest
 from conversation import JONAS, MIRA, NOW, block, opened, settings, turn
 
 from casenotes import Context, Memory, Message, Scope, Settings
-from casenotes.config import SemanticRecallSettings
+from casenotes.config import ObservationalSettings, SemanticRecallSettings
 from casenotes.testing import HashEmbedder, ScriptedModel
 
 NAME = "semantic-recall"
@@ -23,6 +23,7 @@ QUOTE = re.compile(r'^\w+ said: "(.*)" \(\d{4}-\d\d-\d\d \d\d:\d\d\)$', re.MULTI
 def similar(last_messages: int = 2, **values: Any) -> Settings:
     """Switched on, with a small window, so that there is something to recall; no episodic memory."""
     config = replace(settings(auto_inject=False), last_messages=last_messages)
+    config = replace(config, observational=ObservationalSettings(enabled=False))
     return replace(config, semantic_recall=SemanticRecallSettings(True, **values))
 
 

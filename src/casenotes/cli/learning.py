@@ -31,6 +31,7 @@ STYLE = {
     "quarantined": "red",
 }
 SELDOM = ("quarantined", "superseded")
+SESSION = ("observations", "reflections")
 COUNTED = ("stored", "corroborated", "quarantined", "superseded", "rejected")
 EXCERPT_CHARACTERS = 300
 REASONS = {
@@ -168,7 +169,7 @@ def worker_command(
     db: Db = None,
     json: Json = False,
 ) -> None:
-    """Learn from finished turns in the background, beside the processes that serve users.
+    """Learn from finished turns and observe long threads, beside the processes that serve users.
 
     Any number of workers may run on one PostgreSQL store. Interrupt or terminate it to stop: what is
     under way is finished, the rest stays queued.
@@ -211,7 +212,7 @@ class _Tally:
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
-        self.counts: Counter[str] = Counter(dict.fromkeys(("turns", *COUNTED, "failed"), 0))
+        self.counts: Counter[str] = Counter(dict.fromkeys(("turns", *COUNTED, *SESSION, "failed"), 0))
 
     def __call__(self, event: Event) -> None:
         if event.name == "learning.finished":
@@ -219,6 +220,14 @@ class _Tally:
             self.counts.update(found, turns=1)
             told = [f"{name} {n}" for name, n in found.items() if n or name not in SELDOM]
             self._say(event, ", ".join(told))
+        elif event.name == "observing.finished":
+            self.counts.update(observations=event.data["observations"])
+            self._say(event, f"{event.data['observations']} observations of {event.data['messages']} messages")
+        elif event.name == "reflecting.finished" and event.data["shrunk"]:
+            self.counts.update(reflections=1)
+            self._say(
+                event, f"observations condensed to {event.data['after']} of {event.data['before']} tokens"
+            )
         elif event.name == "learning.failed":
             self.counts["failed"] += 1
             self._say(event, f"failed: {event.data['error']}")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from typing import Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
@@ -86,14 +85,6 @@ def check_exists(url: str) -> None:
                 f"there is no store at {url}; create one with `casenotes import FILE --db {url}`, "
                 "or name another with --db"
             )
-
-
-def parse_timezone(name: str) -> tzinfo:
-    """The time zone of that name."""
-    try:
-        return UTC if name.upper() == "UTC" else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise UsageError(f"timezone {name!r} is unknown; use a name such as Europe/Berlin") from None
 
 
 def parse_time(text: str | None) -> datetime | None:

@@ -14,9 +14,9 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from casenotes.cli.options import Agent, Db, Json, open_memory, parse_timezone
+from casenotes.cli.options import Agent, Db, Json, open_memory
 from casenotes.cli.output import console, errors, print_json, print_table, progress_bar, safe
-from casenotes.config import DEFAULT_AGENT
+from casenotes.config import DEFAULT_AGENT, zone_named
 from casenotes.errors import UsageError
 from casenotes.stores.sqlite.connect import path_of
 from casenotes.transfer.exporting import export_lines
@@ -60,7 +60,7 @@ def import_command(
     need --resource. Importing a file again adds nothing; a killed import can be repeated. What cannot
     be used is listed with its place in the file, and the exit code is then 1.
     """
-    options = ReadOptions(agent, resource, thread or file.stem, parse_timezone(timezone), datetime.now(UTC))
+    options = ReadOptions(agent, resource, thread or file.stem, zone_named(timezone), datetime.now(UTC))
     started = time.perf_counter()
     summary, location = asyncio.run(_import(file, db, options, format, show_progress=not json))
     seconds = time.perf_counter() - started

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from rich.text import Text
 from casenotes.cli.curate import Yes, confirmed, undo_hint
 from casenotes.cli.options import Agent, Db, Json, Resource, check_exists, open_memory
 from casenotes.cli.output import console, errors, excerpt, heading, print_json, print_table, progress_bar
-from casenotes.config import DEFAULT_AGENT, Environment
+from casenotes.config import DEFAULT_AGENT, Environment, JobSettings
 from casenotes.curate.audit import FAILING, Audit, Fault
 from casenotes.curate.erase import Erased
 from casenotes.curate.rebuild import Estimate, Rebuild
@@ -133,7 +134,8 @@ async def _rebuild(
     check_exists(url)
     if not (model or environment.model):
         raise UsageError("no model to derive entries with; give --model provider:name, or set CASENOTES_MODEL")
-    async with Memory.open(url, model=model) as memory:
+    apart = replace(environment.settings(), jobs=JobSettings(in_process=False))  # no other work meanwhile
+    async with Memory.open(url, model=model, config=apart) as memory:
         estimate = await memory.estimate_rebuild(scope)
         if not json:
             _print_estimate(estimate)

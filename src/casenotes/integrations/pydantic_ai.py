@@ -167,7 +167,7 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         self.prompt = ctx.prompt
         self.said = from_prompt(ctx.prompt) or last_prompt(ctx.messages)
         try:
-            await _to_its_end(self._begin())
+            await _to_its_end(self._begin(_provider(ctx)))
             if self.turn is not None:
                 await self._start(ctx, self.turn)
             result = await handler()
@@ -178,8 +178,8 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         await self._end("success", ctx.run_id)
         return result
 
-    async def _begin(self) -> None:
-        self.turn = await self._softly("begin", self.scope, self.said)
+    async def _begin(self, provider: str | None) -> None:
+        self.turn = await self._softly("begin", self.scope, self.said, provider=provider)
 
     async def _start(self, ctx: RunContext[AgentDepsT], turn: Turn) -> None:
         check_names(turn.tools, _tool_names(ctx.agent.toolsets if ctx.agent else ()))
@@ -291,6 +291,11 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
                 raise
             _warn(verb, error)
             return None
+
+
+def _provider(ctx: RunContext[Any]) -> str | None:
+    """Who is asked in a run: another one than before has no prompt of the thread in its cache."""
+    return f"{ctx.model.system}:{ctx.model.model_name}" if isinstance(ctx.model, Model) else None
 
 
 def _instructions(scope: AnyScope) -> str:

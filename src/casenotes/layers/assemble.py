@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from casenotes.clock import Clock
 from casenotes.config import Settings
 from casenotes.layers.base import Layer, RecallRequest
 from casenotes.layers.gather import Gatherer, kept_within, least, trace_without
+from casenotes.layers.observing import SessionMemory, still_shown
 from casenotes.layers.registered import gives_blocks
 from casenotes.recall.recent import MessageTokens, Window, staying_tokens, window
 from casenotes.stores.base import Shown, Store
-from casenotes.tokens import TokenCounter
 from casenotes.types import Context, Message, Scope, Turn
 
 JUMPS = 4
@@ -34,43 +35,58 @@ class ContextMaker:
         gatherer: Gatherer,
         settings: Settings,
         clock: Clock,
-        count_tokens: TokenCounter,
+        size: MessageTokens,
+        session: SessionMemory,
     ) -> None:
         self._store = store
+        self._session = session
         self._layers = [layer for layer in layers if gives_blocks(layer)]
         self._order = [layer.name for layer in sorted(layers, key=lambda layer: layer.slot)]
         self._gatherer = gatherer
         self._last_messages = settings.last_messages
         self._prompt_tokens = settings.budget.prompt_tokens
         self._clock = clock
-        self._size = MessageTokens(count_tokens)
+        self._size = size
 
     async def first(
-        self, scope: Scope, turn_id: str, given: Sequence[Message], seconds: dict[str, float], *, apart: bool
+        self,
+        turn: Turn,
+        given: Sequence[Message],
+        seconds: dict[str, float],
+        provider: str | None,
     ) -> tuple[Context, list[Message], tuple[Shown, ...]]:
         """The context of a turn's first call, the messages of its window, and the items shown.
 
-        `apart` leaves out all layers of the resource, as for sub-agents.
+        A turn that is apart has no layers of the resource, as for sub-agents.
         """
         started = time.perf_counter()
-        log = _with(given, await self._store.recent(scope, max(self._last_messages, len(given))))
+        scope, apart = turn.scope, turn.is_apart
+        log = _with(given, await self._log(scope, len(given), provider))
         seconds["recent_messages"] = time.perf_counter() - started
         own = {str(message.id) for message in given}
         layers = in_reach(self._layers, scope, apart=apart)
         total = self._room(log, own)
-        request = self._request(scope, turn_id, given, self._sure_to_be_shown(log, own, layers))
+        request = self._request(scope, turn.id, given, self._sure_to_be_shown(log, own, layers))
         answers = await self._gatherer.ask(layers, request, total)
         fitted = self._gatherer.fit(answers, total)
         context = self._context(fitted.blocks, log, own, fitted.trace, seconds)
         return context, log, fitted.shown
 
+    async def _log(self, scope: Scope, given: int, provider: str | None) -> list[Message]:
+        """All that no observation stands for, where the thread is observed; else the last few."""
+        if self._session.is_on:
+            return await self._session.window(scope, provider)
+        return await self._store.recent(scope, max(self._last_messages, given))
+
     async def next(self, turn: Turn, seconds: dict[str, float]) -> tuple[Context, tuple[Shown, ...]]:
         """The context of a further call of a turn, whose log has grown."""
         own = set(turn.message_ids)
+        log = await self._still_shown(turn, own)
         again = [layer for layer in in_reach(self._layers, turn.scope, apart=turn.is_apart) if layer.every_step]
         said = [message for message in turn.log if str(message.id) in own]
-        total = self._room(turn.log, own)
-        answers = await self._gatherer.ask(again, self._request(turn.scope, turn.id, said, turn.log), total)
+        total = self._room(log, own)
+        request = self._request(turn.scope, turn.id, said, log)
+        answers = await self._gatherer.ask(again, request, total, turn.blocks)
         names = {layer.name for layer in again}
         old = [block for block in turn.context.blocks if block.name not in names]
         kept = kept_within(old, total - least(answers))
@@ -78,13 +94,26 @@ class ContextMaker:
         blocks = sorted([*kept, *fitted.blocks], key=lambda block: self._order.index(block.name))
         gone = [block for block in old if block not in kept]
         layers = {**trace_without(turn.context.trace.get("layers", {}), gone), **fitted.trace}
-        return self._context(blocks, turn.log, own, layers, seconds), fitted.shown
+        return self._context(blocks, log, own, layers, seconds), fitted.shown
+
+    async def _still_shown(self, turn: Turn, own: set[str]) -> list[Message]:
+        """The turn's window without what observations stand for; what it was asked stays, if it is short."""
+        if not self._session.is_on:
+            return turn.log
+        state = await self._session.after_step(turn.scope)
+        shown = still_shown(turn.log, state)
+        asked = [message for message in _input(turn.log, own) if message not in shown]
+        is_short = sum(map(self._size, asked)) <= self._session.limits.tail
+        return [*asked, *shown] if is_short else shown
 
     def _request(
         self, scope: Scope, turn_id: str, said: Sequence[Message], log: Sequence[Message]
     ) -> RecallRequest:
-        query = "\n".join(message.text for message in said if message.role == "user")
-        return RecallRequest(scope, turn_id, query, self._clock.now(), {str(message.id) for message in log})
+        asked = [message for message in said if message.role == "user"]
+        query = "\n".join(message.text for message in asked)
+        last = max((message.seq or 0 for message in asked), default=0)
+        visible = {str(message.id) for message in log}
+        return RecallRequest(scope, turn_id, query, self._clock.now(), visible, input_seq=last)
 
     def _sure_to_be_shown(
         self, log: Sequence[Message], own: set[str], layers: Sequence[Layer]
@@ -124,6 +153,12 @@ def _with(given: Sequence[Message], log: list[Message]) -> list[Message]:
     """The thread with the input: it may be a message that was forgotten and is said again."""
     shown = {message.id for message in log}
     return [*log, *(message for message in given if message.id not in shown)]
+
+
+def _input(log: Sequence[Message], own: set[str]) -> list[Message]:
+    """What a turn began with: its messages before anybody has answered."""
+    mine = (message for message in log if str(message.id) in own)
+    return list(takewhile(lambda message: message.role not in ("assistant", "tool"), mine))
 
 
 def in_reach(layers: Sequence[Layer], scope: Scope, *, apart: bool) -> list[Layer]:

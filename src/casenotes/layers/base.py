@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from casenotes.layers.state import LayerState
 from casenotes.stores.base import Shown
 from casenotes.stores.learning import Lease
-from casenotes.types import OUTCOMES, Message, Outcome, Scope, Tool
+from casenotes.types import OUTCOMES, Block, Message, Outcome, Scope, Tool
 
 LayerScope = Literal["thread", "resource"]
 
@@ -31,7 +31,8 @@ class TokenRange:
 class RecallRequest:
     """What a layer is asked before the model call; `visible` are messages that the model sees anyway.
 
-    `max_tokens` and `state` are the layer's own.
+    `max_tokens` and `state` are the layer's own, and so is the block that it gave `previous`ly in this turn.
+    `input_seq` is the sequence number of what the user said last.
     """
 
     scope: Scope
@@ -41,6 +42,8 @@ class RecallRequest:
     visible: Set[str]
     max_tokens: int = 0
     state: LayerState | None = None
+    previous: Block | None = None
+    input_seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +51,15 @@ class Recalled:
     """A layer's answer: rendered text, the items shown in it, and what was left out and why.
 
     `fit` gives the answer again in fewer tokens, for the case that not all of it has room; without it, a
-    text that has no room is left out. A layer that has only text to give may give just that.
+    text that has no room is left out. A layer that has only text to give may give just that. A `version` comes
+    back with the block when the layer is asked again in the same turn.
     """
 
     text: str = ""
     shown: tuple[Shown, ...] = ()
     left_out: tuple[str, ...] = ()
     fit: Callable[[int], Recalled] | None = None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from casenotes.events import Events
@@ -61,10 +62,16 @@ class Gatherer:
         self._events = events
         self._stragglers: set[asyncio.Task[Answer]] = set()
 
-    async def ask(self, layers: Sequence[Layer], request: RecallRequest, total: int) -> list[Answer]:
-        """The answers of all layers, in the order of their slots."""
+    async def ask(
+        self,
+        layers: Sequence[Layer],
+        request: RecallRequest,
+        total: int,
+        previous: Mapping[str, Block] = MappingProxyType({}),
+    ) -> list[Answer]:
+        """The answers of all layers, in the order of their slots; `previous` blocks are of the same turn."""
         ordered = sorted(layers, key=lambda layer: layer.slot)
-        requests = self._requests(ordered, request, total)
+        requests = self._requests(ordered, request, total, previous)
         tasks = [
             asyncio.create_task(self._ask(layer, own)) for layer, own in zip(ordered, requests, strict=True)
         ]
@@ -81,12 +88,15 @@ class Gatherer:
             for layer, task in zip(ordered, tasks, strict=True)
         ]
 
-    def _requests(self, layers: Sequence[Layer], request: RecallRequest, total: int) -> Iterator[RecallRequest]:
+    def _requests(
+        self, layers: Sequence[Layer], request: RecallRequest, total: int, previous: Mapping[str, Block]
+    ) -> Iterator[RecallRequest]:
         """The request for each layer, with what it may take if all others use up their budgets."""
         rooms = allocate(total, [_demand(layer, layer.budget.max) for layer in layers])
         for layer in layers:
             state = self._states.of(layer.name, layer.scope, request.scope, turn_id=request.turn_id)
-            yield replace(request, max_tokens=rooms[layer.name], state=state)
+            shown = previous.get(layer.name)
+            yield replace(request, max_tokens=rooms[layer.name], state=state, previous=shown)
 
     async def _let_end(self, late: Sequence[asyncio.Task[Answer]]) -> None:
         if not late:
@@ -127,9 +137,9 @@ class Gatherer:
         shares = allocate(total, demands)
         fitted = [self._fitted(answer, shares.get(answer.layer.name, 0)) for answer in answers]
         blocks = tuple(
-            Block(answer.layer.name, answer.recalled.text, answer.tokens, answer.layer.stable)
-            for answer in fitted
-            if answer.recalled.text
+            Block(a.layer.name, a.recalled.text, a.tokens, a.layer.stable, a.recalled.version)
+            for a in fitted
+            if a.recalled.text
         )
         shown = tuple(item for answer in fitted for item in answer.recalled.shown)
         return Fitted(blocks, shown, {answer.layer.name: _trace(answer) for answer in fitted})

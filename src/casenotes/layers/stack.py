@@ -19,6 +19,8 @@ from casenotes.layers.episodic import EpisodicLayer
 from casenotes.layers.gather import Gatherer
 from casenotes.layers.keeper import Keeper
 from casenotes.layers.learning import Learning
+from casenotes.layers.observations import ObservationsLayer, SessionLayer
+from casenotes.layers.observing import SessionMemory
 from casenotes.layers.plan import PlanLayer
 from casenotes.layers.profile import ProfileLayer
 from casenotes.layers.registered import registered
@@ -30,13 +32,26 @@ from casenotes.learn.ask import Asker
 from casenotes.learn.pipeline import Tools
 from casenotes.models.embed import Embedder
 from casenotes.models.workers import Workers
+from casenotes.observe.breaker import Breaker
+from casenotes.observe.limits import Limits
+from casenotes.observe.tools import ObservingTools
+from casenotes.recall.recent import MessageTokens
 from casenotes.recall.search import Searcher
 from casenotes.recall.space import SpaceInUse, open_space
 from casenotes.recall.vectors import VectorFiller
 from casenotes.stores.base import Store
 from casenotes.tokens import CountedOnce, ForgivingCounter, TokenCounter
 
-OUR_LAYERS = (ProfileLayer, PlanLayer, EpisodicLayer, EpisodesLayer, SemanticRecallLayer, TitleLayer)
+OUR_LAYERS = (
+    ProfileLayer,
+    ObservationsLayer,
+    SessionLayer,
+    PlanLayer,
+    EpisodicLayer,
+    EpisodesLayer,
+    SemanticRecallLayer,
+    TitleLayer,
+)
 RESERVED = frozenset((LOG, *(layer.name for layer in OUR_LAYERS)))
 
 
@@ -54,6 +69,8 @@ class Parts:
     curator: Curator
     keeper: Keeper
     event_log: EventLog
+    session: SessionMemory
+    size: MessageTokens
 
 
 class Builder:
@@ -89,6 +106,8 @@ class Builder:
             await layer.init()
         states = States(store, self._clock)
         gatherer = Gatherer(states, settings.recall_deadline_seconds, self._count, self._events)
+        size = MessageTokens(self._count)
+        session = SessionMemory(store, settings, self._clock, self._events, self._observing(size))
         desk = Desk(store, searcher, space, settings.episodic, self._clock, self._events)
         return Parts(
             space,
@@ -96,11 +115,13 @@ class Builder:
             filler,
             layers,
             states,
-            ContextMaker(store, layers, gatherer, settings, self._clock, self._count),
+            ContextMaker(store, layers, gatherer, settings, self._clock, size, session),
             Learning(store, layers, states, settings.jobs, self._events, self._left_to_workers()),
             Curator(desk, tools),
             self._keeper(states, layers),
             EventLog(store),
+            session,
+            size,
         )
 
     def _tell_of_counter(self, error: Exception) -> None:
@@ -113,6 +134,28 @@ class Builder:
             return None
         limit = self._settings.models.max_output_tokens
         return Asker(model, self._store, self._settings.jobs, limit, self._clock, self._events)
+
+    def _observing(self, size: MessageTokens) -> ObservingTools | None:
+        """What long threads are observed with, if there is a model."""
+        settings = self._settings.observational
+        if not settings.enabled:
+            return None
+        observer = self._asker(settings.observer_model)
+        reflector = self._asker(settings.reflector_model or settings.observer_model)
+        if not (observer and reflector):
+            return None
+        return ObservingTools(
+            self._store,
+            observer,
+            reflector,
+            settings,
+            Limits.of(self._settings),
+            self._clock,
+            self._events,
+            self._count,
+            size,
+            Breaker(settings.breaker_failures, settings.breaker_seconds),
+        )
 
     def _extraction(self, searcher: Searcher, space: SpaceInUse) -> Tools | None:
         """What entries are learned with, if there is a model."""
@@ -144,12 +187,19 @@ class Builder:
         assert isinstance(similar, SemanticRecallSettings)  # noqa: S101
         return [
             self._profile() if settings.profile.enabled else None,
+            *self._session_layers(),
             PlanLayer(settings.plan, count) if settings.plan.enabled else None,
             EpisodicLayer(searcher, settings.episodic, count, tools) if self._has_entries else None,
             self._episodes() if settings.episodes.enabled else None,
             SemanticRecallLayer(self._store, searcher, similar, count) if similar.enabled else None,
             self._titles() if settings.titles == "model" else None,
         ]
+
+    def _session_layers(self) -> list[Layer | None]:
+        settings = self._settings.observational
+        if not settings.enabled:
+            return []
+        return [layer(self._store, settings, self._count) for layer in (ObservationsLayer, SessionLayer)]
 
     def _profile(self) -> ProfileLayer:
         settings = self._settings.profile

@@ -1,0 +1,261 @@
+"""Session memory as the memory sees it: long threads are observed in the background and shown in short.
+
+A turn reads how far its thread has come, lets observations that are ready take over at the threshold, and
+wakes the Observer when enough was said. It waits only for an Observer that is late, and only a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from casenotes.clock import Clock
+from casenotes.config import Settings
+from casenotes.errors import CasenotesError, InvalidScope, LeaseLost
+from casenotes.events import Events
+from casenotes.jobs import Failed, Failure, Jobs, LearningFailed
+from casenotes.observe.activate import activation
+from casenotes.observe.batch import next_batch
+from casenotes.observe.limits import Limits
+from casenotes.observe.observer import observe
+from casenotes.observe.reflector import is_due, reflect
+from casenotes.observe.tools import ObservingTools
+from casenotes.stores.base import Store, Watch
+from casenotes.stores.learning import Lease
+from casenotes.stores.observations import Observing
+from casenotes.types import Message, Scope
+
+MAX_MESSAGES = 5_000
+MAX_TRIES = 3
+LATE_SHARE = 10
+"""The time of a flush is put off when it is late by a tenth: not every step of a turn writes it."""
+
+
+class ObservingWork:
+    """Observing threads and condensing their logs. See Work."""
+
+    task = "observe"
+    source = "observer"
+
+    def __init__(self, tools: ObservingTools) -> None:
+        self._tools = tools
+        self._store = tools.store.observations
+
+    async def due_threads(self, now: datetime, limit: int) -> list[Scope]:
+        """See Work.due_threads. A model that is left alone has nothing to do."""
+        if self._tools.breaker.seconds_left:
+            return []
+        return await self._store.due_threads(now, self._tools.clock.now(), limit)
+
+    async def due(self, scope: Scope, now: datetime) -> list[Observing]:
+        """See Work.due."""
+        if self._tools.breaker.seconds_left:
+            return []
+        states = await self._store.states(scope)
+        ready = [state for state in states if state.due_at is None or state.due_at <= now]
+        return [state for state in ready if await self._has_work(state)]
+
+    async def _has_work(self, state: Observing) -> bool:
+        if self._is_flushed(state) or is_due(state, self._tools.limits):
+            return True
+        ready = state.observed_tokens - state.active_tokens
+        is_early = state.unobserved_tokens < self._tools.limits.next_step(ready)
+        if state.observe_at is None or is_early:  # nobody has had a turn in it, or too little was said
+            return False
+        found, batch = await self._next(state.scope)
+        if not batch:  # what was said last is too new, or waits for a tool
+            await self._store.postpone(state.scope, found.total_tokens)
+        return bool(batch)
+
+    def _is_flushed(self, state: Observing) -> bool:
+        return state.flush_at is not None and state.flush_at <= self._tools.clock.now()
+
+    async def _next(self, scope: Scope) -> tuple[Observing, list[Message]]:
+        state, messages = await self._store.unobserved(scope, MAX_MESSAGES)
+        sizes = [self._tools.size(message) for message in messages]
+        ready = state.observed_tokens - state.active_tokens
+        flush = self._is_flushed(state)
+        return state, next_batch(messages, sizes, ready, self._tools.limits, flush=flush)
+
+    async def perform(self, lease: Lease, item: Observing) -> None:
+        """Batch after batch; then condense the log, if that is due."""
+        while True:
+            state, batch = await self._next(lease.scope)
+            if not batch:
+                break
+            if not await observe(self._tools, lease, state, batch):
+                return  # somebody else has come further
+        if self._is_flushed(state) and state.flush_at is not None:
+            await activate(self._tools.store, self._tools.events, lease.scope, self._tools.limits, flush=True)
+            await self._store.flushed(lease.scope, state.flush_at)
+        await self._reflect(lease)
+
+    async def _reflect(self, lease: Lease) -> None:
+        state = await self._store.state(lease.scope)
+        if not is_due(state, self._tools.limits):
+            return
+        try:
+            await reflect(self._tools, lease, state)
+        except (LeaseLost, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            raise LearningFailed([Failure("reflector", error)]) from error
+
+    async def failed(self, lease: Lease, item: Observing, note: Failed) -> None:
+        """See Work.failed. What was given up is tried again when the thread goes on, after a pause."""
+        await self._store.failed(lease, note.error, note.due, counts=note.counts, dead=note.dead)
+
+    def told(self, item: Observing) -> dict[str, Any]:
+        """See Work.told."""
+        return {"unobserved_tokens": item.unobserved_tokens}
+
+
+async def activate(store: Store, events: Events, scope: Scope, limits: Limits, *, flush: bool = False) -> bool:
+    """Let observations that are ready take the place of messages, where it is time; says whether they did."""
+    for _ in range(MAX_TRIES):  # another process may do so in the same moment
+        ready = await store.observations.ready(scope, limits.newest)
+        wanted = activation(ready, limits, flush=flush)
+        if wanted is None:
+            return False
+        if await store.observations.activate(scope, wanted):
+            events.emit(
+                "observing.activated",
+                scope,
+                messages_until=wanted.to_seq,
+                raw_tokens_before=ready.state.raw_tokens,
+                raw_tokens=ready.state.total_tokens - wanted.to_tokens,
+                reflected=ready.state.reflecting,
+            )
+            return True
+    return False
+
+
+class SessionMemory:
+    """Observing in one process. It is on where there is a model to observe with, here or in a worker."""
+
+    def __init__(
+        self, store: Store, settings: Settings, clock: Clock, events: Events, tools: ObservingTools | None
+    ) -> None:
+        self._store = store
+        self._settings = settings.observational
+        self._clock = clock
+        self._events = events
+        self.limits = Limits.of(settings)
+        self._in_process = settings.jobs.in_process
+        self.is_on = self._settings.enabled and (tools is not None or not self._in_process)
+        self._tools = tools if self._settings.enabled else None
+        self._jobs: Jobs[Observing] | None = None
+        if self._tools is not None:
+            leases = replace(settings.jobs, lease_seconds=self._settings.lock_ttl_ms / 1_000)
+            self._jobs = Jobs(store, ObservingWork(self._tools), leases, events)
+            if self._in_process:
+                self._jobs.start()
+
+    @property
+    def can_work(self) -> bool:
+        """Whether this process has a model to observe with."""
+        return self._jobs is not None
+
+    def watch(self) -> Watch | None:
+        """What an append says of the thread that it goes to."""
+        if not self.is_on:
+            return None
+        idle = self._settings.idle_flush_seconds
+        if not idle:
+            return Watch(self.limits.step)
+        at = self._clock.now() + timedelta(seconds=idle)
+        return Watch(self.limits.step, at, at - timedelta(seconds=idle / LATE_SHARE))
+
+    async def window(self, scope: Scope, provider: str | None) -> list[Message]:
+        """The messages of a thread that a turn begins with, as they were said."""
+        state, messages = await self._store.observations.window(scope, MAX_MESSAGES)
+        seen = state.version
+        if provider and provider != state.provider:
+            await self._change_provider(scope, state, provider)
+            state = await self._store.observations.state(scope)
+        state = await self._in_time(scope, state)
+        if state.version != seen:
+            state, messages = await self._store.observations.window(scope, MAX_MESSAGES)
+        return still_shown(messages, state)
+
+    async def _change_provider(self, scope: Scope, state: Observing, provider: str) -> None:
+        """Another provider has no prompt of this thread in its cache: all that is ready may take over."""
+        await self._store.observations.note_provider(scope, provider)
+        if state.provider:
+            await activate(self._store, self._events, scope, self.limits, flush=True)
+            await self._request_flush(scope)
+
+    async def after_step(self, scope: Scope) -> Observing:
+        """How far the thread has come, when room was made where it was due."""
+        return await self._in_time(scope, await self._store.observations.state(scope))
+
+    async def _in_time(self, scope: Scope, state: Observing) -> Observing:
+        """Make room at the threshold, and let the Observer go on with the rest."""
+        with suppress(CasenotesError):  # what cannot be shortened now is shown as it was said
+            state = await self._make_room(scope, state)
+        if state.observe_at is not None and state.total_tokens >= state.observe_at:
+            self.wake(scope)
+        return state
+
+    async def _make_room(self, scope: Scope, state: Observing) -> Observing:
+        """Activate until the messages are below the threshold; an Observer that is late gets a moment."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._settings.patience_seconds
+        while state.raw_tokens >= self.limits.threshold:
+            if not await activate(self._store, self._events, scope, self.limits):
+                if self._jobs is None or not self._in_process or state.attempts:
+                    break
+                await self._jobs.settle(scope, max(0.0, until - loop.time()))
+                if (await self._store.observations.state(scope)).observed_seq == state.observed_seq:
+                    break
+            state = await self._store.observations.state(scope)
+        return state
+
+    def wake(self, scope: Scope) -> None:
+        """There may be something to observe."""
+        if self._jobs is not None and self._in_process:
+            self._jobs.wake(scope)
+
+    async def flush(self, scope: Scope, timeout: float) -> None:
+        """Observe what is left of a thread now, and wait for it where it is done in this process."""
+        if not self.is_on:
+            return
+        await self._request_flush(scope)
+        if self._in_process:
+            await self.settle(scope, timeout)
+
+    async def _request_flush(self, scope: Scope) -> None:
+        if scope.thread_id is None:
+            raise InvalidScope(f"{scope!r} has no thread_id; this call works on one thread")
+        await self._store.observations.request_flush(scope, self._clock.now())
+        self.wake(scope)
+
+    async def settle(self, scope: Scope | None, timeout: float) -> None:
+        """Wait until all that is due was observed or has failed once."""
+        if self._jobs is not None:
+            await self._jobs.settle(scope, timeout)
+
+    async def is_settled(self, scope: Scope | None) -> bool:
+        """Whether nothing is due in a scope, or at work here."""
+        if self._jobs is None:
+            return True
+        return not await self._jobs.first_tries(scope)
+
+    async def run(self, *, once: bool) -> None:
+        """Observe threads of the whole store."""
+        if self._jobs is not None:
+            await self._jobs.run(once=once)
+
+    async def close(self, timeout: float) -> None:
+        """Finish what is under way."""
+        if self._jobs is not None:
+            await self._jobs.close(timeout)
+
+
+def still_shown(messages: Sequence[Message], state: Observing) -> list[Message]:
+    """The messages that no observation stands for yet, and those that are shown besides."""
+    return [message for message in messages if (message.seq or 0) > state.window_seq]

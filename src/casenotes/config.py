@@ -103,7 +103,8 @@ class EpisodicSettings:
     `extraction_prompt` of your own, evidence is checked only if `verify_evidence` is True, and what is
     learned unchecked is marked as unverified. `max_entries_per_run` is another name for
     `max_entries_per_turn`. `inject_messages` is `fill` (free places show messages of earlier threads)
-    or `never`.
+    or `never`. `extract_from` is `messages`, or `observations`: what of a long turn was observed is read as
+    observations, which takes far fewer tokens; quotes are looked for in the messages all the same.
     """
 
     enabled: bool = True
@@ -120,6 +121,7 @@ class EpisodicSettings:
     reflector_model: Any = None
     reflect: bool = True
     sync: bool = False
+    extract_from: str = "messages"
     max_transcript_tokens: int = 24_000
     min_block_tokens: int = 300
     max_block_tokens: int = 6_000
@@ -137,6 +139,7 @@ class EpisodicSettings:
         for name in ("enabled", "auto_inject", "reflect", "sync"):
             _switch(name, getattr(self, name))
         _choice("inject_messages", self.inject_messages, ("fill", "never"))
+        _choice("extract_from", self.extract_from, ("messages", "observations"))
         _number("half_life_days", self.half_life_days)
         threshold = self.dedupe_similarity_threshold
         if threshold is True:

@@ -44,9 +44,9 @@ class Second:
 
 
 @asynccontextmanager
-async def started(url: str, step: str, guards: str = "") -> AsyncIterator[Process]:
+async def started_script(script: Path, url: str, step: str, guards: str = "") -> AsyncIterator[Process]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, SCRIPT, url, step, guards, stdin=PIPE, stdout=PIPE
+        sys.executable, script, url, step, guards, stdin=PIPE, stdout=PIPE
     )
     try:
         yield process
@@ -109,7 +109,7 @@ async def run(url: str, step: str, trials: int, guards: str = "", done: bool | N
     config = script.SETTINGS
     async with (
         Memory.open(url, model=second.model, embedder=embedder, config=config) as memory,
-        started(url, step, guards) as process,
+        started_script(SCRIPT, url, step, guards) as process,
     ):
         return [
             await trial(memory, second, process, step, number, number % 2 == 1 if done is None else done)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conversation import JONAS, MIRA, NOW, block, opened, tool
+from conversation import transcript as transcript_of
 from observers import (
     SESSION,
     asked,
@@ -25,8 +26,9 @@ from observers import (
     transcript,
 )
 
-from casenotes import Memory, Message, Scope, Settings
+from casenotes import EpisodicSettings, Memory, Message, Scope, Settings
 from casenotes.config import BudgetSettings, ObservationalSettings
+from casenotes.curate.audit import FAILING
 from casenotes.errors import ModelError, ModelRefused, SettingsError
 from casenotes.events import Event
 from casenotes.models.chat import ChatRequest
@@ -1113,3 +1115,68 @@ class TestSettings:
 def test_the_scripts_here_do_what_they_say() -> None:
     request = ChatRequest("reflect", "", 'x\n<notes>\n[\n{"id": "a"},\n{"id": "b"}\n]\n</notes>', {})
     assert drop_half(request) == {"drop": ["a"], "merge": []}
+
+
+class TestEntries:
+    FOUND = "The pump of hall 3 stopped because the filter was clogged with sand."
+
+    def extract(self, request: ChatRequest) -> dict[str, Any]:
+        said = {"content": self.FOUND, "source": "verified_assistant_finding", "evidence": self.FOUND}
+        note = {
+            "content": "noted: it was looked at",
+            "source": "user_assertion",
+            "evidence": "noted: look at the pump",
+        }
+        return {"entries": [said, note] if self.FOUND in request.prompt else []}
+
+    async def test_r05_39_entries_are_extracted_from_observations(self, store_url: str) -> None:
+        """The extractor reads notes; what it quotes of them must be the words of a message."""
+
+        def observe(request: ChatRequest) -> dict[str, Any]:
+            answer = observe_each(request)
+            if any(self.FOUND in row.get("text", "") for row in transcript(request)):
+                answer["observations"].append({"priority": "important", "text": f'Established: "{self.FOUND}"'})
+            return answer
+
+        scripted = model(observe, extract=self.extract)
+        config = replace(observing(), episodic=EpisodicSettings(extract_from="observations"))
+        async with opened(store_url, scripted, config=config) as memory:
+            turn = await memory.begin(MIRA, "look at the pump")
+            await memory.step(turn, [Message("assistant", self.FOUND, id="finding")])
+            await loop(memory, turn, range(30))
+            await memory.settled(MIRA)
+            receipt = await memory.complete(turn, "It runs again.", sync=True)
+            assert [(c.status, c.reason) for c in receipt] == [
+                ("stored", ""),
+                ("rejected", "evidence_not_found"),
+            ]
+            (request,) = asked(scripted, "extract")
+            rows = transcript_of(request.prompt)
+            assert {row["role"] for row in rows} == {"observation", "assistant"}
+            assert rows[-1] == {"role": "assistant", "text": "It runs again."}
+            (entry,) = (await memory.entries(MIRA, [str(receipt.candidates[0].entry_id)])).values()
+            assert [(quote.message_id, quote.quote) for quote in entry.evidence] == [("finding", self.FOUND)]
+            assert [fault for fault in (await memory.audit(MIRA)).faults if fault.kind in FAILING] == []
+
+    async def test_what_only_repeats_an_observation_is_an_echo(self, store_url: str) -> None:
+        scripted = model(lambda _: f"* INFO (09:00) {self.FOUND}", extract=self.extract)
+        config = replace(observing(), episodic=EpisodicSettings())
+        async with opened(store_url, scripted, config=config) as memory:
+            turn = await memory.begin(MIRA, "look at the pump of hall 3")
+            await memory.complete(turn, "I have looked at it.", sync=True)
+            await memory.observe(MIRA)
+            turn = await memory.begin(MIRA, "what was it?")
+            assert self.FOUND in turn.context.text
+            receipt = await memory.complete(turn, self.FOUND, sync=True)
+            assert [c.reason for c in receipt][:1] == ["echo"]
+
+    async def test_by_default_the_messages_are_read(self, sqlite_url: str) -> None:
+        scripted = model(extract=self.extract)
+        config = replace(observing(), episodic=EpisodicSettings())
+        async with opened(sqlite_url, scripted, config=config) as memory:
+            turn = await memory.begin(MIRA, "look at the pump")
+            await loop(memory, turn, range(30))
+            await memory.settled(MIRA)
+            await memory.complete(turn, self.FOUND, sync=True)
+            rows = transcript_of(asked(scripted, "extract")[0].prompt)
+            assert {row["role"] for row in rows} == {"user", "assistant"}

@@ -71,12 +71,16 @@ class SessionLayer(BaseLayer):
         state = await self._store.observations.state(request.scope)
         if state.session == SessionState() and not state.version:
             return Recalled(left_out=("nothing was observed yet",))
-        rows = await shown_rows(self._store, request.scope, state) if state.log_tokens else []
-        dated = [row for row in rows if row.dates]
+        dated = await self._dated(request.scope) if state.log_tokens else []
         zone = zone_for(self._settings, request.scope)
         hint = hint_for(state, request.input_seq)
         parts = session.parts(state.session, hint, dated, request.now, zone)
         return self._within(parts, request.max_tokens)
+
+    async def _dated(self, scope: Scope) -> list[Observation]:
+        rows = await self._store.observations.dated(scope)
+        forgotten = await self._store.observations.forgotten(scope) if rows else []
+        return [row for row in rows if not log.touched(row, forgotten)]
 
     def _within(self, parts: Sequence[Sequence[str]], most: int) -> Recalled:
         text, left_out = session.within(parts, most, self._count_tokens)

@@ -26,7 +26,7 @@ from casenotes.learn.normalise import collapse, content_hash, cut, is_visible
 from casenotes.learn.prompts import prompt
 from casenotes.learn.save import all_evidence, to_be_saved
 from casenotes.learn.similar import decide, same_turn
-from casenotes.learn.transcript import CONTEXT_MESSAGES, known_memory, prompts, spoken
+from casenotes.learn.transcript import CONTEXT_MESSAGES, known_memory, prompts
 from casenotes.learn.work import Draft, FinishedTurn, Work, refused
 from casenotes.masking import mask
 from casenotes.models.embed import embed_texts
@@ -67,7 +67,10 @@ Step = Callable[[Work, Tools], Awaitable[Work]]
 
 async def learn(tools: Tools, scope: Scope, turn_id: str, lease: Lease) -> list[CandidateReceipt]:
     """Learn from one turn and say what became of every candidate."""
-    return await learn_turn(tools, await read_turn(tools.store, scope, turn_id, tools.runs), lease)
+    turn = await read_turn(tools.store, scope, turn_id, tools.runs)
+    if tools.settings.extract_from == "observations":
+        turn = await _with_observations(tools.store, turn)
+    return await learn_turn(tools, turn, lease)
 
 
 async def learn_turn(tools: Tools, turn: FinishedTurn, lease: Lease) -> list[CandidateReceipt]:
@@ -102,9 +105,29 @@ async def read_turn(store: Store, scope: Scope, turn_id: str, runs: EpisodesSett
     texts += [message.search_text for message in messages]
     texts += [value for _field, value in profile]
     texts += await _earlier_runs(store, scope, log.messages, runs)
+    texts += await _earlier_observations(store, scope, log.messages)
     known = [entry.content for entry in entries if entry.id in now_shown]
     about = [f"{field}: {value}" for field, value in profile]
     return FinishedTurn(scope, turn_id, log.messages, log.before, texts, known, about)
+
+
+async def _earlier_observations(store: Store, scope: Scope, messages: Sequence[Message]) -> list[str]:
+    """What the model was shown of the thread in short; not what was made of the turn itself."""
+    first = min((message.seq or 0 for message in messages), default=0)
+    rows = await store.observations.log(scope, ["active"])
+    return [row.text for row in rows if max(last for _, last in row.covers) < first]
+
+
+async def _with_observations(store: Store, turn: FinishedTurn) -> FinishedTurn:
+    """The turn with what was observed of it, as the Observer wrote it down first."""
+    seqs = [message.seq or 0 for message in turn.messages]
+    rows = await store.observations.log(turn.scope, ["ready", "active", "superseded", "dropped"])
+    first, last = min(seqs, default=0), max(seqs, default=0)
+    own = [row for row in rows if not row.supersedes and row.covers[0][1] >= first and row.covers[0][0] <= last]
+    if not own:
+        return turn
+    until = max(row.covers[0][1] for row in own)
+    return replace(turn, observed=[row.text for row in own], observed_seq=until)
 
 
 async def _profile(store: Store, scope: Scope) -> list[tuple[str, str]]:
@@ -140,7 +163,7 @@ async def extract(work: Work, tools: Tools) -> Work:
     system = tools.settings.extraction_prompt or prompt("extract")
     requests = await asyncio.to_thread(
         prompts,
-        spoken(work.turn.messages),
+        work.turn.to_read,
         work.turn.before,
         known_memory(work.turn.known, work.turn.profile),
         limit,

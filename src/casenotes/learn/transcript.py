@@ -1,7 +1,8 @@
 """What the extractor is asked about a turn: its texts as JSON, what came before, what is known already.
 
 Only what user and assistant said goes in, never tool output, and secrets are masked. A turn that is too
-long for one request is read in windows, each with the messages before it as context.
+long for one request is read in windows, each with the messages before it as context. Observations may stand
+for the beginning of a long turn; they travel as system messages, of which a transcript has none otherwise.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from casenotes.types import SPEAKERS, Message
 
 CONTEXT_MESSAGES = 6
 CONTEXT_CHARACTERS = 4_000
+OBSERVATION = "observation"
 TAG_OPENERS = {ord(character): f"\\u{ord(character):04x}" for character in "<\uff1c\ufe64"}
 
 
@@ -91,7 +93,7 @@ def known_memory(entries: Sequence[str], profile: Sequence[str] = ()) -> str:
 
 
 def _row(message: Message) -> dict[str, Any]:
-    return {"role": message.role, "text": message.text}
+    return {"role": OBSERVATION if message.role == "system" else message.role, "text": message.text}
 
 
 def _short(message: Message) -> Message:

@@ -7,13 +7,17 @@ from dataclasses import dataclass, replace
 
 from casenotes.learn.candidate import Candidate
 from casenotes.learn.instructions import Instruction
+from casenotes.learn.transcript import spoken
 from casenotes.models.embed import Matrix
 from casenotes.types import CandidateReceipt, Message, Scope
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedTurn:
-    """A turn to learn from: what was said in it, before it, and what its model had been shown."""
+    """A turn to learn from: what was said in it, before it, and what its model had been shown.
+
+    `observed` tells of its messages up to `observed_seq`, where observations are to be read instead.
+    """
 
     scope: Scope
     turn_id: str
@@ -22,6 +26,14 @@ class FinishedTurn:
     shown: Sequence[str]
     known: Sequence[str]
     profile: Sequence[str] = ()
+    observed: Sequence[str] = ()
+    observed_seq: int = 0
+
+    @property
+    def to_read(self) -> list[Message]:
+        """What the extractor reads: observations in place of the messages that they were made of."""
+        notes = [Message("system", text) for text in self.observed]
+        return [*notes, *spoken([m for m in self.messages if (m.seq or 0) > self.observed_seq])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from casenotes.types import Message, Observation, Scope, SessionState
 MESSAGE_OVERHEAD = 4
 CHARACTERS_A_TOKEN = 4
 REPLACED_BY_NOTHING = ""
+NONE = "[]"
 Time = Callable[[Any], Any]
 _COUNTED = [field.name for field in fields(Observing)][5:]
 """The columns of the table `observing`, as they stand in the statements."""
@@ -99,9 +100,9 @@ def observation_from_row(row: Sequence[Any], time: Time) -> Observation:
         tuple((first, last) for first, last in json.loads(covers)),
         status,
         time(until) if until is not None else None,
-        tuple(map(date.fromisoformat, json.loads(dates))),
+        tuple(map(date.fromisoformat, json.loads(dates))) if dates != NONE else (),
         parent,
-        tuple(json.loads(supersedes)),
+        tuple(json.loads(supersedes)) if supersedes != NONE else (),
         successor,
         tokens,
         position,

@@ -158,6 +158,10 @@ class ObservationStore(Protocol):
         """Rows of a thread by status, in the order of the log."""
         ...
 
+    async def dated(self, scope: Scope) -> list[Observation]:
+        """Active rows that speak of a day, in the order of the log."""
+        ...
+
     async def tail(self, scope: Scope, limit: int) -> list[Observation]:
         """The newest rows that are shown or will be, in the order of the log."""
         ...

@@ -180,8 +180,9 @@ class ObservationContract:
     async def test_at_an_activation_rows_take_the_place_of_messages(self, store: Store) -> None:
         await talk(store)
         lease = await held(store)
-        await store.observations.save(lease, observed(0, 2, row("o2.0", (1, 2))))
-        await store.observations.save(lease, observed(2, 4, row("o4.0", (3, 4))))
+        dated = row("o2.0", (1, 2), dates=(date(2026, 12, 1),))
+        await store.observations.save(lease, observed(0, 2, dated))
+        await store.observations.save(lease, observed(2, 4, row("o4.0", (3, 4), dates=(date(2026, 12, 2),))))
         ready = await store.observations.ready(ANN, 3)
         assert [batch.last_seq for batch in ready.batches] == [2, 4]
         assert ready.newest == [(4, 50), (3, 50), (2, 50)]
@@ -192,6 +193,7 @@ class ObservationContract:
         assert ids(shown) == ["t1-m2", "t1-m3", "t1-m4"]
         assert ids((await store.observations.window(ANN, 2))[1]) == ["t1-m3", "t1-m4"]
         assert names(await store.observations.log(ANN, ["active"])) == ["o2.0"]
+        assert names(await store.observations.dated(ANN)) == ["o2.0"]
         assert [batch.last_seq for batch in (await store.observations.ready(ANN, 1)).batches] == [4]
 
     async def test_of_two_activations_one_is_made(self, store: Store) -> None:
@@ -312,6 +314,7 @@ class ObservationContract:
             assert (state.version, state.error, state.session) == (0, None, SessionState())
             assert await store.observations.log(scope, ["active", "ready"]) == []
             assert await store.observations.tail(scope, 5) == []
+            assert await store.observations.dated(scope) == []
             assert await store.observations.batches(scope) == []
             assert len((await store.observations.window(scope, 9))[1]) == 4
             assert not await store.observations.activate(scope, Activation(1, 4, 200, 4))

@@ -75,6 +75,11 @@ class PostgresObservations:
         rows = await self._access.fetch(scope, "observation_log", values)
         return [observation_from_row(row, same_time) for row in rows]
 
+    async def dated(self, scope: Scope) -> list[Observation]:
+        """See ObservationStore.dated."""
+        rows = await self._access.fetch(scope, "dated_observations", thread_key(scope))
+        return [observation_from_row(row, same_time) for row in rows]
+
     async def tail(self, scope: Scope, limit: int) -> list[Observation]:
         """See ObservationStore.tail."""
         rows = await self._access.fetch(scope, "observation_tail", {**thread_key(scope), "limit": limit})

@@ -1011,6 +1011,13 @@ SELECT observation_id, priority, happened_at, text, covers, status, until_at, da
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND status = ANY(%(statuses)s)
  ORDER BY position, observation_id
 
+-- name: dated_observations
+-- Few rows speak of another day; those that are shown.
+SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,
+       tokens, position, created_at FROM casenotes.observations
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND status = 'active' AND dates <> '[]'
+ ORDER BY position, observation_id
+
 -- name: observation_tail
 SELECT * FROM (
     SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,

@@ -92,6 +92,11 @@ class SqliteObservations:
         values = thread_key(scope) | {"statuses": json.dumps(list(statuses))}
         return [observation_from_row(r, time_from_micros) for r in await self._fetch("observation_log", values)]
 
+    async def dated(self, scope: Scope) -> list[Observation]:
+        """See ObservationStore.dated."""
+        rows = await self._fetch("dated_observations", thread_key(scope))
+        return [observation_from_row(row, time_from_micros) for row in rows]
+
     async def tail(self, scope: Scope, limit: int) -> list[Observation]:
         """See ObservationStore.tail."""
         rows = await self._fetch("observation_tail", {**thread_key(scope), "limit": limit})

@@ -966,6 +966,13 @@ SELECT observation_id, priority, happened_at, text, covers, status, until_at, da
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND status IN (SELECT value FROM json_each(:statuses))
  ORDER BY position, observation_id
 
+-- name: dated_observations
+-- Few rows speak of another day; those that are shown.
+SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,
+       tokens, position, created_at FROM observations
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND status = 'active' AND dates <> '[]'
+ ORDER BY position, observation_id
+
 -- name: observation_tail
 SELECT * FROM (
     SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,

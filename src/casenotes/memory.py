@@ -169,6 +169,10 @@ class Memory:
         """Where the memory lies, without password."""
         return self._store.location
 
+    def size_of(self, message: Message) -> int:
+        """How many tokens a message takes of a prompt, by the counter of this memory."""
+        return self._size(message)
+
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every event; the result takes it off again."""
         return self._events.listen(listener)

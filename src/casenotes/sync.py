@@ -92,6 +92,10 @@ class Memory:
         """See `casenotes.Memory.listen`; the listener is called in the thread of the private loop."""
         return self._memory.listen(listener)
 
+    def size_of(self, message: Message) -> int:
+        """See `casenotes.Memory.size_of`."""
+        return self._memory.size_of(message)
+
     @property
     def location(self) -> str:
         """Where the memory lies, without password."""

@@ -70,6 +70,12 @@ class TestActivation:
         assert wanted is not None
         assert wanted.window_seq == 2, "two of 200 tokens have room, three have not"
 
+    def test_what_the_turn_was_asked_stays_if_it_is_short(self) -> None:
+        for tokens, kept in ((100, (2, 3)), (101, (0, 0))):
+            wanted = activation(ready(1_000, 400, 400), LIMITS, asked=[(2, tokens), (3, 100)])
+            assert wanted is not None
+            assert wanted.asked == kept
+
     def test_and_as_the_log_leaves_room(self) -> None:
         full = ready(2_000, *[200] * 4, messages=4, size=200, log_tokens=1_700)
         wanted = activation(full, LIMITS, flush=True)

@@ -97,14 +97,11 @@ class ContextMaker:
         return self._context(blocks, log, own, layers, seconds), fitted.shown
 
     async def _still_shown(self, turn: Turn, own: set[str]) -> list[Message]:
-        """The turn's window without what observations stand for; what it was asked stays, if it is short."""
+        """The turn's window without what observations stand for since."""
         if not self._session.is_on:
             return turn.log
-        state = await self._session.after_step(turn.scope)
-        shown = still_shown(turn.log, state)
-        asked = [message for message in _input(turn.log, own) if message not in shown]
-        is_short = sum(map(self._size, asked)) <= self._session.limits.tail
-        return [*asked, *shown] if is_short else shown
+        asked = [(message.seq or 0, self._size(message)) for message in _input(turn.log, own)]
+        return still_shown(turn.log, await self._session.after_step(turn.scope, asked))
 
     def _request(
         self, scope: Scope, turn_id: str, said: Sequence[Message], log: Sequence[Message]

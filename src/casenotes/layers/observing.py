@@ -26,11 +26,14 @@ from casenotes.observe.reflector import is_due, reflect
 from casenotes.observe.tools import ObservingTools
 from casenotes.stores.base import Store, Watch
 from casenotes.stores.learning import Lease
-from casenotes.stores.observations import Observing
+from casenotes.stores.observations import Observing, Size
 from casenotes.types import Message, Scope
 
 MAX_MESSAGES = 5_000
 MAX_TRIES = 3
+GRACE_SECONDS = 0.05
+"""How long an activation waits for observations that are on their way."""
+
 LATE_SHARE = 10
 """The time of a flush is put off when it is late by a tenth: not every step of a turn writes it."""
 
@@ -114,11 +117,19 @@ class ObservingWork:
         return {"unobserved_tokens": item.unobserved_tokens}
 
 
-async def activate(store: Store, events: Events, scope: Scope, limits: Limits, *, flush: bool = False) -> bool:
+async def activate(
+    store: Store,
+    events: Events,
+    scope: Scope,
+    limits: Limits,
+    *,
+    flush: bool = False,
+    asked: Sequence[Size] = (),
+) -> bool:
     """Let observations that are ready take the place of messages, where it is time; says whether they did."""
     for _ in range(MAX_TRIES):  # another process may do so in the same moment
         ready = await store.observations.ready(scope, limits.newest)
-        wanted = activation(ready, limits, flush=flush)
+        wanted = activation(ready, limits, flush=flush, asked=asked)
         if wanted is None:
             return False
         if await store.observations.activate(scope, wanted):
@@ -189,24 +200,27 @@ class SessionMemory:
             await activate(self._store, self._events, scope, self.limits, flush=True)
             await self._request_flush(scope)
 
-    async def after_step(self, scope: Scope) -> Observing:
-        """How far the thread has come, when room was made where it was due."""
-        return await self._in_time(scope, await self._store.observations.state(scope))
+    async def after_step(self, scope: Scope, asked: Sequence[Size]) -> Observing:
+        """How far the thread has come, when room was made where it was due; `asked` began the turn."""
+        return await self._in_time(scope, await self._store.observations.state(scope), asked)
 
-    async def _in_time(self, scope: Scope, state: Observing) -> Observing:
+    async def _in_time(self, scope: Scope, state: Observing, asked: Sequence[Size] = ()) -> Observing:
         """Make room at the threshold, and let the Observer go on with the rest."""
         with suppress(CasenotesError):  # what cannot be shortened now is shown as it was said
-            state = await self._make_room(scope, state)
+            state = await self._make_room(scope, state, asked)
         if state.observe_at is not None and state.total_tokens >= state.observe_at:
             self.wake(scope)
         return state
 
-    async def _make_room(self, scope: Scope, state: Observing) -> Observing:
+    async def _make_room(self, scope: Scope, state: Observing, asked: Sequence[Size]) -> Observing:
         """Activate until the messages are below the threshold; an Observer that is late gets a moment."""
+        if state.raw_tokens < self.limits.threshold:
+            return state
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.patience_seconds
+        await self._let_finish(scope, state)
         while state.raw_tokens >= self.limits.threshold:
-            if not await activate(self._store, self._events, scope, self.limits):
+            if not await activate(self._store, self._events, scope, self.limits, asked=asked):
                 if self._jobs is None or not self._in_process or state.attempts:
                     break
                 await self._jobs.settle(scope, max(0.0, until - loop.time()))
@@ -214,6 +228,11 @@ class SessionMemory:
                     break
             state = await self._store.observations.state(scope)
         return state
+
+    async def _let_finish(self, scope: Scope, state: Observing) -> None:
+        """What is as good as observed may go as well: the more goes now, the later prompts change again."""
+        if self._jobs is not None and self._in_process and not state.attempts:
+            await self._jobs.settle(scope, min(GRACE_SECONDS, self._settings.patience_seconds))
 
     def wake(self, scope: Scope) -> None:
         """There may be something to observe."""
@@ -258,4 +277,4 @@ class SessionMemory:
 
 def still_shown(messages: Sequence[Message], state: Observing) -> list[Message]:
     """The messages that no observation stands for yet, and those that are shown besides."""
-    return [message for message in messages if (message.seq or 0) > state.window_seq]
+    return [message for message in messages if state.shows(message.seq or 0)]

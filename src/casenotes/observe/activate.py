@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from casenotes.observe.limits import Limits
-from casenotes.stores.observations import Activation, Batch, Ready
+from casenotes.stores.observations import Activation, Batch, Ready, Size
+from casenotes.types import Span
 
 
-def activation(ready: Ready, limits: Limits, *, flush: bool = False) -> Activation | None:
+def activation(
+    ready: Ready, limits: Limits, *, flush: bool = False, asked: Sequence[Size] = ()
+) -> Activation | None:
     """What is to be activated now, None if nothing is.
 
-    At the threshold as many batches as leave the newest messages as they were said; a flush takes all.
+    At the threshold as many batches as leave the newest messages as they were said; a flush takes all. What the
+    turn under way was asked stays before them, if it is short.
     """
     state = ready.state
     if not flush and state.raw_tokens < limits.threshold:
@@ -26,7 +30,7 @@ def activation(ready: Ready, limits: Limits, *, flush: bool = False) -> Activati
     to_tokens = state.active_tokens + sum(batch.tokens for batch in batches)
     log = state.log_tokens + state.ready_tokens
     window = _window(ready.newest, to_seq, limits.newest, limits.besides(log))
-    return Activation(state.version, to_seq, to_tokens, window)
+    return Activation(state.version, to_seq, to_tokens, window, _kept(asked, limits.tail))
 
 
 def _due(batches: Sequence[Batch], raw: int, limits: Limits) -> Sequence[Batch]:
@@ -40,7 +44,13 @@ def _due(batches: Sequence[Batch], raw: int, limits: Limits) -> Sequence[Batch]:
     return batches[:count]
 
 
-def _window(newest: Sequence[tuple[int, int]], to_seq: int, wanted: int, room: int) -> int:
+def _kept(asked: Sequence[Size], room: int) -> Span:
+    if not asked or sum(tokens for _, tokens in asked) > room:
+        return 0, 0
+    return asked[0][0], asked[-1][0]
+
+
+def _window(newest: Sequence[Size], to_seq: int, wanted: int, room: int) -> int:
     """The message after which all are shown: so many of the newest, as far as the observed ones have room."""
     shown_from = to_seq
     for seq, tokens in newest[:wanted]:

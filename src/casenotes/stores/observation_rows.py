@@ -159,6 +159,8 @@ def activation_values(key: Values, activation: Activation) -> Values:
         "to_seq": activation.to_seq,
         "to_tokens": activation.to_tokens,
         "window_seq": activation.window_seq,
+        "asked_first": activation.asked[0],
+        "asked_last": activation.asked[1],
     }
 
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
 from casenotes.stores.learning import Lease
-from casenotes.types import Message, Observation, ObservationStatus, Scope, SessionState
+from casenotes.types import Message, Observation, ObservationStatus, Scope, SessionState, Span
 
 BatchOutcome = Literal["observed", "empty", "refused"]
 
@@ -36,6 +36,8 @@ class Observing:
     active_seq: int = 0
     active_tokens: int = 0
     window_seq: int = 0
+    asked_first: int = 0
+    asked_last: int = 0
     log_tokens: int = 0
     ready_tokens: int = 0
     version: int = 0
@@ -52,6 +54,10 @@ class Observing:
     usage_day: str = ""
     usage_calls: int = 0
     usage_tokens: int = 0
+
+    def shows(self, seq: int) -> bool:
+        """Whether a message is shown as it was said."""
+        return seq > self.window_seq or self.asked_first <= seq <= self.asked_last
 
     @property
     def raw_tokens(self) -> int:
@@ -107,12 +113,20 @@ class Reflected:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """Ready observations up to a message take its place; messages after `window_seq` are still shown."""
+    """Ready observations up to a message take its place; messages after `window_seq` are still shown.
+
+    So is what the turn under way was `asked`: without it the model would not know what it is at.
+    """
 
     seen: int
     to_seq: int
     to_tokens: int
     window_seq: int
+    asked: Span = (0, 0)
+
+
+Size = tuple[int, int]
+"""The sequence number of a message, and its tokens."""
 
 
 class Ready(NamedTuple):
@@ -120,8 +134,8 @@ class Ready(NamedTuple):
 
     state: Observing
     batches: Sequence[Batch]
-    newest: Sequence[tuple[int, int]]
-    """Sequence number and tokens, newest first."""
+    newest: Sequence[Size]
+    """Newest first."""
 
 
 class Forgotten(NamedTuple):

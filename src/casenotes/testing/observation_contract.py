@@ -194,7 +194,11 @@ class ObservationContract:
         assert ids((await store.observations.window(ANN, 2))[1]) == ["t1-m3", "t1-m4"]
         assert names(await store.observations.log(ANN, ["active"])) == ["o2.0"]
         assert names(await store.observations.dated(ANN)) == ["o2.0"]
-        assert [batch.last_seq for batch in (await store.observations.ready(ANN, 1)).batches] == [4]
+        assert await store.observations.activate(ANN, Activation(1, 4, 200, 4, (2, 3)))
+        state, shown = await store.observations.window(ANN, 10)
+        assert ids(shown) == ["t1-m2", "t1-m3"], "what a turn was asked is shown besides"
+        assert [state.shows(seq) for seq in (1, 2, 3, 4, 5)] == [False, True, True, False, True]
+        assert (await store.observations.ready(ANN, 1)).batches == []
 
     async def test_of_two_activations_one_is_made(self, store: Store) -> None:
         await talk(store)

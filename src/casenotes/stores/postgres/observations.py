@@ -50,16 +50,18 @@ class PostgresObservations:
     async def window(self, scope: Scope, limit: int) -> tuple[Observing, list[Message]]:
         """See ObservationStore.window. The state is read first: pointers only move on."""
         state = await self.state(scope)
-        return state, (await self._messages(scope, "window_messages", state.window_seq, limit))[::-1]
+        return state, (await self._messages(state, "window_messages", state.window_seq, limit))[::-1]
 
     async def unobserved(self, scope: Scope, limit: int) -> tuple[Observing, list[Message]]:
         """See ObservationStore.unobserved."""
         state = await self.state(scope)
-        return state, await self._messages(scope, "unobserved_messages", state.observed_seq, limit)
+        return state, await self._messages(state, "unobserved_messages", state.observed_seq, limit)
 
-    async def _messages(self, scope: Scope, name: str, after: int, limit: int) -> list[Message]:
-        values = {**thread_key(scope), "after": after, "limit": limit}
-        return [message_from_row(row, same_time) for row in await self._access.fetch(scope, name, values)]
+    async def _messages(self, state: Observing, name: str, after: int, limit: int) -> list[Message]:
+        asked = {"asked_first": state.asked_first, "asked_last": state.asked_last}
+        values = {**thread_key(state.scope), "after": after, "limit": limit, **asked}
+        rows = await self._access.fetch(state.scope, name, values)
+        return [message_from_row(row, same_time) for row in rows]
 
     async def ready(self, scope: Scope, newest: int) -> Ready:
         """See ObservationStore.ready."""

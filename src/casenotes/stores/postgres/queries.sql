@@ -958,7 +958,7 @@ UPDATE casenotes.threads SET observe_at = coalesce(observe_at, %(step)s), to_obs
 
 -- name: observing_state
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
-       o.active_seq, o.active_tokens, o.window_seq, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
+       o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
        o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM casenotes.threads AS t LEFT JOIN casenotes.observing AS o
     ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
@@ -966,7 +966,7 @@ SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_a
 
 -- name: observing_states
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
-       o.active_seq, o.active_tokens, o.window_seq, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
+       o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
        o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM casenotes.threads AS t LEFT JOIN casenotes.observing AS o
     ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
@@ -975,7 +975,7 @@ SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_a
 
 -- name: dead_observing
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
-       o.active_seq, o.active_tokens, o.window_seq, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
+       o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
        o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM casenotes.observing AS o JOIN casenotes.threads AS t
     ON t.agent_id = o.agent_id AND t.resource_id = o.resource_id AND t.thread_id = o.thread_id
@@ -984,7 +984,8 @@ SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_a
 -- name: window_messages
 -- What is shown as it was said, newest first; without what was forgotten.
 SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM casenotes.messages AS m
- WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s AND m.seq > %(after)s
+ WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s
+   AND (m.seq > %(after)s OR m.seq BETWEEN %(asked_first)s AND %(asked_last)s)
    AND (NOT m.hidden OR (SELECT t.apart FROM casenotes.threads AS t WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s))
  ORDER BY seq DESC LIMIT %(limit)s
 
@@ -1085,6 +1086,7 @@ UPDATE casenotes.threads SET observe_at = tokens + 1, to_observe = false
 
 -- name: activate
 UPDATE casenotes.observing SET active_seq = %(to_seq)s, active_tokens = %(to_tokens)s, window_seq = %(window_seq)s,
+                     asked_first = %(asked_first)s, asked_last = %(asked_last)s,
                      version = version + 1, reflecting = false
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
    AND version = %(seen)s AND observed_seq >= %(to_seq)s AND active_seq <= %(to_seq)s
@@ -1151,7 +1153,7 @@ UPDATE casenotes.observing SET usage_calls = CASE WHEN usage_day = %(day)s THEN 
 UPDATE casenotes.observing SET dead = false, attempts = 0, due_at = 'epoch' WHERE dead RETURNING 1
 
 -- name: reset_observing
-UPDATE casenotes.observing SET observed_seq = 0, observed_tokens = 0, active_seq = 0, active_tokens = 0, window_seq = 0,
+UPDATE casenotes.observing SET observed_seq = 0, observed_tokens = 0, active_seq = 0, active_tokens = 0, window_seq = 0, asked_first = 0, asked_last = 0,
        log_tokens = 0, ready_tokens = 0, version = version + 1, reflecting = false, reflect_at = 0, reflected = '',
        session = '{}', session_seq = 0, attempts = 0, due_at = 'epoch', error = NULL, dead = false
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND observed_seq > 0

@@ -54,8 +54,8 @@ class SqliteObservations:
 
     async def window(self, scope: Scope, limit: int) -> tuple[Observing, list[Message]]:
         """See ObservationStore.window."""
-        state, rows = await self._messages(scope, "window_messages", "window_seq", limit)
-        return state, rows[::-1]
+        state, messages = await self._messages(scope, "window_messages", "window_seq", limit)
+        return state, messages[::-1]
 
     async def unobserved(self, scope: Scope, limit: int) -> tuple[Observing, list[Message]]:
         """See ObservationStore.unobserved."""
@@ -71,7 +71,8 @@ class SqliteObservations:
             connection.execute("BEGIN")
             try:
                 state = self._state(connection, scope, key)
-                after = {**key, "after": getattr(state, pointer)}
+                asked = {"asked_first": state.asked_first, "asked_last": state.asked_last}
+                after = key | asked | {"after": getattr(state, pointer)}
                 return state, connection.execute(self._sql[name], after).fetchall()
             finally:
                 connection.execute("ROLLBACK")

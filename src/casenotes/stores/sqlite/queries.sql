@@ -913,7 +913,7 @@ UPDATE threads SET observe_at = coalesce(observe_at, :step), to_observe = (token
 
 -- name: observing_state
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
-       o.active_seq, o.active_tokens, o.window_seq, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
+       o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
        o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM threads AS t LEFT JOIN observing AS o
     ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
@@ -921,7 +921,7 @@ SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_a
 
 -- name: observing_states
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
-       o.active_seq, o.active_tokens, o.window_seq, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
+       o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
        o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM threads AS t LEFT JOIN observing AS o
     ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
@@ -930,7 +930,7 @@ SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_a
 
 -- name: dead_observing
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
-       o.active_seq, o.active_tokens, o.window_seq, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
+       o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
        o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM observing AS o JOIN threads AS t
     ON t.agent_id = o.agent_id AND t.resource_id = o.resource_id AND t.thread_id = o.thread_id
@@ -939,7 +939,8 @@ SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_a
 -- name: window_messages
 -- What is shown as it was said, newest first; without what was forgotten.
 SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM messages AS m
- WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread AND m.seq > :after
+ WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread
+   AND (m.seq > :after OR m.seq BETWEEN :asked_first AND :asked_last)
    AND (m.hidden = 0 OR (SELECT t.apart FROM threads AS t WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread))
  ORDER BY seq DESC LIMIT :limit
 
@@ -1040,6 +1041,7 @@ UPDATE threads SET observe_at = tokens + 1, to_observe = 0
 
 -- name: activate
 UPDATE observing SET active_seq = :to_seq, active_tokens = :to_tokens, window_seq = :window_seq,
+                     asked_first = :asked_first, asked_last = :asked_last,
                      version = version + 1, reflecting = 0
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
    AND version = :seen AND observed_seq >= :to_seq AND active_seq <= :to_seq
@@ -1106,7 +1108,7 @@ UPDATE observing SET usage_calls = CASE WHEN usage_day = :day THEN usage_calls E
 UPDATE observing SET dead = 0, attempts = 0, due_at = 0 WHERE dead = 1
 
 -- name: reset_observing
-UPDATE observing SET observed_seq = 0, observed_tokens = 0, active_seq = 0, active_tokens = 0, window_seq = 0,
+UPDATE observing SET observed_seq = 0, observed_tokens = 0, active_seq = 0, active_tokens = 0, window_seq = 0, asked_first = 0, asked_last = 0,
        log_tokens = 0, ready_tokens = 0, version = version + 1, reflecting = 0, reflect_at = 0, reflected = '',
        session = '{}', session_seq = 0, attempts = 0, due_at = 0, error = NULL, dead = 0
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND observed_seq > 0

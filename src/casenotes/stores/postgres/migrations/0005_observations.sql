@@ -23,6 +23,8 @@ CREATE TABLE casenotes.observing (                         -- one row for each t
     active_seq      bigint NOT NULL DEFAULT 0,  -- up to here observations stand in place of messages
     active_tokens   bigint NOT NULL DEFAULT 0,  -- of the messages up to it
     window_seq      bigint NOT NULL DEFAULT 0,  -- the messages after this one are shown
+    asked_first     bigint NOT NULL DEFAULT 0,  -- and these before it: what the turn under way was asked
+    asked_last      bigint NOT NULL DEFAULT 0,
     log_tokens      bigint NOT NULL DEFAULT 0,  -- of the active observations
     ready_tokens    bigint NOT NULL DEFAULT 0,  -- of those that wait
     version         bigint NOT NULL DEFAULT 0,  -- grows whenever the active observations change

@@ -23,6 +23,8 @@ CREATE TABLE observing (                         -- one row for each thread that
     active_seq      INTEGER NOT NULL DEFAULT 0,  -- up to here observations stand in place of messages
     active_tokens   INTEGER NOT NULL DEFAULT 0,  -- of the messages up to it
     window_seq      INTEGER NOT NULL DEFAULT 0,  -- the messages after this one are shown
+    asked_first     INTEGER NOT NULL DEFAULT 0,  -- and these before it: what the turn under way was asked
+    asked_last      INTEGER NOT NULL DEFAULT 0,
     log_tokens      INTEGER NOT NULL DEFAULT 0,  -- of the active observations
     ready_tokens    INTEGER NOT NULL DEFAULT 0,  -- of those that wait
     version         INTEGER NOT NULL DEFAULT 0,  -- grows whenever the active observations change

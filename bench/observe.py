@@ -1,10 +1,10 @@
-"""What long tool loops cost with session memory: prompt tokens, prompts that stay the same, time that turns wait.
+"""What long tool loops cost with session memory: tokens, prompts that stay the same, time that turns wait.
 
     CASENOTES_EVAL_DATA=… python bench/observe.py [--tokens N] [--file tau_airline_gpt4o] [--ratios 5 10 40]
 
 Trajectories of one file are joined to one thread and played call by call, at the default thresholds and at
-3,000 / 4,000. The Observer is scripted: it leaves one part in `ratio` of what it reads, in words of the messages;
-the Reflector drops the older half. So the figures tell of the machinery, not of how good a model's notes are.
+3,000 / 4,000. The Observer is scripted: it leaves one part in `ratio` of what it reads, in words of the
+messages; the Reflector drops the older half. So the figures tell of the machinery, not of a model's notes.
 
 `whole` is what the model calls would take if everything said so far were sent each time. A provider's cache is
 assumed to know the beginning that a prompt shares with the one before it, at a tenth of the price. The time of

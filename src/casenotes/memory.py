@@ -515,15 +515,18 @@ class Memory:
         With `history` also those that were condensed, dropped or set apart. Nothing made of messages that were
         forgotten since is among them.
         """
-        from casenotes.observe.log import touched
+        from casenotes.stores.observations import is_touched
 
         rows = await self._store.observations.log(scope, HISTORY if history else CURRENT)
         forgotten = await self._store.observations.forgotten(scope)
-        return [row for row in rows if not touched(row, forgotten)]
+        return [row for row in rows if not is_touched(row, forgotten)]
 
     async def session(self, scope: Scope) -> SessionState:
         """Where a conversation stands, as it was observed."""
-        return (await self._store.observations.state(scope)).session
+        from casenotes.stores.observations import session_without
+
+        state = await self._store.observations.state(scope)
+        return session_without(state, await self._store.observations.forgotten(scope))
 
     async def reobserve(self, scope: Scope) -> bool:
         """Throw away what a thread was compressed to and observe it anew; False if there was nothing."""

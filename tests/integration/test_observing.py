@@ -52,7 +52,7 @@ async def is_whole(memory: Memory, scope: Scope = MIRA) -> bool:
 
 
 class TestActivation:
-    async def test_r05_02_r05_07_a_long_turn_stays_within_its_size(self, store_url: str) -> None:
+    async def test_r05_07_a_long_turn_stays_within_its_size(self, store_url: str) -> None:
         async with opened(store_url, model(), config=observing()) as memory:
             turn = await memory.begin(MIRA, "find the fault")
             contexts = await loop(memory, turn, range(60))
@@ -983,7 +983,8 @@ class TestFailures:
 class TestForgetting:
     async def test_r05_40_what_was_forgotten_is_told_no_more(self, store_url: str) -> None:
         config = replace(observing(), episodic=replace(observing().episodic, enabled=True))
-        async with opened(store_url, model(), config=config) as memory:
+        scripted = model()
+        async with opened(store_url, scripted, config=config) as memory:
             for text in ("my cat is called Minka", "I like tea"):
                 turn = await memory.begin(MIRA, text)
                 await memory.complete(turn, "noted")
@@ -994,6 +995,11 @@ class TestForgetting:
             assert "Minka" not in context.text
             assert "I like tea" in block(context, "observations")
             assert "Minka" not in str(await memory.observations(MIRA, history=True))
+            assert await memory.session(MIRA) == SessionState(), "it may tell what was forgotten"
+            await memory.observe(MIRA)
+            last = asked(scripted)[-1].prompt
+            assert "what do you know?" in last
+            assert "Minka" not in last
             await memory.undo(MIRA, forgotten.revision_id)
             assert "Minka" in (await memory.begin(MIRA, "and now?")).context.text
 

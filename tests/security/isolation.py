@@ -557,6 +557,10 @@ class Answers:
             return {"text": " and ".join(row["text"] for row in transcript(request.prompt)[-5:])}
         if request.task == "profile":
             return self._noted(request.prompt)
+        if request.task == "observe":
+            return self._observed(request.prompt)
+        if request.task == "reflect":
+            return self._condensed(request.prompt)
         return self._extracted(request.prompt) if request.task == "extract" else self._reflected(request.prompt)
 
     def _noted(self, prompt: str) -> Mapping[str, Any]:
@@ -564,6 +568,18 @@ class Answers:
             json.loads(line.rstrip(","))["text"] for line in prompt.splitlines() if line.startswith('{"text"')
         ]
         return {"patch": [{"field": "User Context/Name", "action": "set", "value": text} for text in said]}
+
+    def _observed(self, prompt: str) -> Mapping[str, Any]:
+        inner = prompt.split("<untrusted-transcript>\n")[1].split("\n</untrusted-transcript>")[0]
+        texts = [row["text"] for row in json.loads(inner) if row.get("text")]
+        session = {"objective": texts[0], "state": texts[-1], "follow_ups": texts[-2:]} if texts else {}
+        return {"observations": [{"text": text} for text in texts], "session": session}
+
+    def _condensed(self, prompt: str) -> Mapping[str, Any]:
+        rows = json.loads(prompt.split("<notes>\n")[1].split("\n</notes>")[0])
+        kept = " and ".join(row["text"] for row in rows[:3])
+        merge = {"supersedes": [row["id"] for row in rows[:4]], "priority": "info", "text": kept}
+        return {"drop": [row["id"] for row in rows[4:8]], "merge": [merge]}
 
     def _extracted(self, prompt: str) -> Mapping[str, Any]:
         said = [row for row in transcript(prompt) if not row.get("context")]

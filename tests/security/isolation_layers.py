@@ -106,6 +106,29 @@ async def notebook(dice: Dice) -> object:
     return [*told, await memory.profile_history(scope), await memory.episodes(scope, 1_000)]
 
 
+async def observe(dice: Dice) -> object:
+    """A thread is observed to its end; others have threads of the same name."""
+    scope = dice.mine.thread(dice.thread())
+    await dice.memory.observe(scope)
+    return [await dice.memory.observations(scope), await dice.memory.session(scope)]
+
+
+async def observations(dice: Dice) -> object:
+    scope = dice.mine.thread(dice.thread())
+    return [await dice.memory.observations(scope, history=True), await dice.memory.session(scope)]
+
+
+async def reobserve(dice: Dice) -> object:
+    """What a thread was compressed to is thrown away, and nobody else's is."""
+    thread = dice.thread()
+    before = await dice.memory.observations(dice.other.thread(thread), history=True)
+    await dice.memory.reobserve(dice.mine.thread(thread))
+    after = await dice.memory.observations(dice.other.thread(thread), history=True)
+    kept = {row.id for row in before} <= {row.id for row in after}
+    dice.campaign.expect(kept, "observations were thrown away by another scope", dice.other)
+    return None
+
+
 WEIGHTS: Mapping[str, int] = {
     "profile": 10,
     "profile_undone": 3,
@@ -117,6 +140,9 @@ WEIGHTS: Mapping[str, int] = {
     "attempts": 6,
     "finish": 6,
     "notebook": 12,
+    "observe": 8,
+    "observations": 8,
+    "reobserve": 1,
 }
 LAYER_OPERATIONS: Operations = {
     name: Operation(weight, globals()[name], is_of_layers=True) for name, weight in WEIGHTS.items()

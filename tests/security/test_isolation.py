@@ -17,7 +17,7 @@ from conversation import LATER, MIRA, NOW, entry, opened, said_in, settings, sta
 from isolation import OPERATIONS, Answers, Campaign
 from isolation_layers import LAYER_OPERATIONS, Grumbling
 
-from casenotes.config import JobSettings, ProfileSettings, SemanticRecallSettings
+from casenotes.config import JobSettings, ObservationalSettings, ProfileSettings, SemanticRecallSettings
 from casenotes.models.chat import ChatRequest
 from casenotes.testing import FrozenClock, HashEmbedder, ScriptedModel
 
@@ -37,6 +37,12 @@ async def campaign(url: str, operations: int) -> Campaign:
         profile=ProfileSettings(learn=True),
         semantic_recall=SemanticRecallSettings(True, scope="resource"),
         titles="model",
+        observational=ObservationalSettings(
+            observer_threshold_tokens=400,
+            reflector_threshold_tokens=300,
+            max_calls_a_day=10**9,
+            max_tokens_a_day=10**12,
+        ),
     )
     options = {"embedder": HashEmbedder(16), "clock": clock, "config": config, "layers": [Grumbling()]}
     async with opened(url, ScriptedModel(answers), **options) as memory:

@@ -41,6 +41,11 @@ def answer(request: ChatRequest) -> object:
         return {"patch": [{"field": "Preferences/Naming", "action": "append", "value": f"{MARK} naming"}]}
     if request.task == "extract":
         return {"entries": []}
+    if request.task == "observe":
+        return {
+            "observations": [{"text": f"The {MARK} was seen."}],
+            "session": {"objective": f"mend the {MARK}"},
+        }
     return f"About {MARK}." if request.task in ("summarise", "title") else {}
 
 
@@ -75,6 +80,7 @@ async def seen_by(memory: Memory, scope: Scope) -> str:
     told = [turn.context.text, context.text, turn.context.trace, answers, turn.context.messages[:-1]]
     told += [await memory.briefing(scope, "mend it", ""), await memory.attempts(scope)]
     told += [await memory.threads(scope), await memory.plan(scope), await memory.event_history(scope)]
+    told += [await memory.observations(scope, history=True), await memory.session(scope)]
     if scope.resource_id:
         told += [await memory.profile(scope), await memory.profile_history(scope), await memory.episodes(scope)]
         told += [hit for hit in await memory.recall(scope, "broke naming") if hit.thread_id != scope.thread_id]
@@ -86,13 +92,17 @@ def _arguments(name: str) -> dict[str, str]:
     return {"recall_memory": {"query": "broke naming"}}.get(name, {})
 
 
-async def test_each_layer_keeps_to_its_user(store_url: str) -> None:
+async def test_r05_41_each_layer_keeps_to_its_user(store_url: str) -> None:
     async with opened(store_url, ScriptedModel(answer), config=config(), layers=[Diary()]) as memory:
         await fill(memory)
         own = await seen_by(memory, replace(MIRA, thread_id="tuesday"))
         for tag in ("<user-profile>", "<memory>", "<episodes>", "<semantic-recall>", f"{MARK} naming"):
             assert tag in own, f"the control: {tag} shows the mark to its owner"
         assert MARK in str(await memory.plan(MIRA))
+        again = (await memory.begin(MIRA, ASKED)).context.text
+        assert f"The {MARK} was seen." in again, "the control: observations are shown in their thread"
+        assert f"Objective: mend the {MARK}" in again
+        assert "<observations>" not in own, "and in no other"
         for stranger in STRANGERS:
             assert MARK not in await seen_by(memory, stranger), stranger
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from observing import NOON, row
 
 from casenotes.observe import session
-from casenotes.observe.log import line, rendered, touched, union, within, without_forgotten
-from casenotes.stores.observations import Forgotten
+from casenotes.observe.log import line, rendered, union, within, without_forgotten
+from casenotes.stores.observations import Forgotten, Observing, is_touched, session_without
 from casenotes.tokens import estimate_tokens
-from casenotes.types import PRIORITIES, SessionState
+from casenotes.types import PRIORITIES, Scope, SessionState
 
 BERLIN = ZoneInfo("Europe/Berlin")
 LATER = NOON + timedelta(days=30)
@@ -108,10 +108,17 @@ class TestBudget:
 class TestForgetting:
     def test_r05_40_a_row_made_of_a_forgotten_message_is_touched(self) -> None:
         made = row("o5", covers=((3, 6), (9, 9)), created_at=NOON)
-        assert touched(made, [Forgotten(4, LATER)])
-        assert touched(made, [Forgotten(9, LATER)])
-        assert not touched(made, [Forgotten(7, LATER)])
-        assert not touched(made, [Forgotten(4, NOON - timedelta(hours=1))]), "it was not read then"
+        assert is_touched(made, [Forgotten(4, LATER)])
+        assert is_touched(made, [Forgotten(9, LATER)])
+        assert not is_touched(made, [Forgotten(7, LATER)])
+        assert not is_touched(made, [Forgotten(4, NOON - timedelta(hours=1))]), "it was not read then"
+
+    def test_r05_40_a_state_that_may_tell_it_is_not_told(self) -> None:
+        state = Observing(Scope("a", "u", "t"), session=SessionState("x"), session_seq=6, session_at=NOON)
+        assert session_without(state, []) == SessionState("x")
+        assert session_without(state, [Forgotten(4, LATER)]) == SessionState()
+        assert session_without(state, [Forgotten(7, LATER)]) == SessionState("x")
+        assert session_without(state, [Forgotten(4, NOON - timedelta(hours=1))]) == SessionState("x")
 
     def test_r05_40_what_was_merged_with_it_is_shown_again(self) -> None:
         clean, dirty = row("o1", covers=((1, 2),)), row("o3", covers=((3, 4),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from casenotes.config import ObservationalSettings
@@ -11,7 +12,7 @@ from casenotes.learn.prompts import prompt
 from casenotes.observe import log, session
 from casenotes.observe.tools import zone_for
 from casenotes.stores.base import Store
-from casenotes.stores.observations import Observing
+from casenotes.stores.observations import Observing, is_touched, session_without
 from casenotes.tokens import TokenCounter
 from casenotes.types import Observation, Outcome, Scope, SessionState
 
@@ -71,16 +72,13 @@ class SessionLayer(BaseLayer):
         state = await self._store.observations.state(request.scope)
         if state.session == SessionState() and not state.version:
             return Recalled(left_out=("nothing was observed yet",))
-        dated = await self._dated(request.scope) if state.log_tokens else []
-        zone = zone_for(self._settings, request.scope)
+        forgotten = await self._store.observations.forgotten(request.scope)
+        dated = await self._store.observations.dated(request.scope) if state.log_tokens else []
+        rows = [row for row in dated if not is_touched(row, forgotten)]
+        state = replace(state, session=session_without(state, forgotten))
         hint = hint_for(state, request.input_seq)
-        parts = session.parts(state.session, hint, dated, request.now, zone)
-        return self._within(parts, request.max_tokens)
-
-    async def _dated(self, scope: Scope) -> list[Observation]:
-        rows = await self._store.observations.dated(scope)
-        forgotten = await self._store.observations.forgotten(scope) if rows else []
-        return [row for row in rows if not log.touched(row, forgotten)]
+        zone = zone_for(self._settings, request.scope)
+        return self._within(session.parts(state.session, hint, rows, request.now, zone), request.max_tokens)
 
     def _within(self, parts: Sequence[Sequence[str]], most: int) -> Recalled:
         text, left_out = session.within(parts, most, self._count_tokens)
@@ -101,7 +99,7 @@ async def shown_rows(store: Store, scope: Scope, state: Observing) -> list[Obser
         return []
     active = await store.observations.log(scope, ["active"])
     forgotten = await store.observations.forgotten(scope)
-    if not any(log.touched(row, forgotten) for row in active):
+    if not any(is_touched(row, forgotten) for row in active):
         return active
     every = await store.observations.log(scope, ["active", "superseded"])
     return log.without_forgotten(active, {row.id: row for row in every}, forgotten)

@@ -34,8 +34,17 @@ from casenotes.recall.search import Searcher
 from casenotes.recall.space import SpaceInUse
 from casenotes.stores.base import Store
 from casenotes.stores.learning import Lease, by_kind
+from casenotes.stores.observations import is_touched
 from casenotes.tokens import TokenCounter
-from casenotes.types import CandidateReceipt, Entry, Evidence, Message, Scope
+from casenotes.types import (
+    CandidateReceipt,
+    Entry,
+    Evidence,
+    Message,
+    Observation,
+    ObservationStatus,
+    Scope,
+)
 
 NEIGHBOURS = 8
 MAX_ROUNDS = 10
@@ -114,14 +123,21 @@ async def read_turn(store: Store, scope: Scope, turn_id: str, runs: EpisodesSett
 async def _earlier_observations(store: Store, scope: Scope, messages: Sequence[Message]) -> list[str]:
     """What the model was shown of the thread in short; not what was made of the turn itself."""
     first = min((message.seq or 0 for message in messages), default=0)
-    rows = await store.observations.log(scope, ["active"])
+    rows = await _observed(store, scope, ["active"])
     return [row.text for row in rows if max(last for _, last in row.covers) < first]
+
+
+async def _observed(store: Store, scope: Scope, statuses: Sequence[ObservationStatus]) -> list[Observation]:
+    """Rows of a thread, without what was forgotten since."""
+    rows = await store.observations.log(scope, statuses)
+    forgotten = await store.observations.forgotten(scope) if rows else []
+    return [row for row in rows if not is_touched(row, forgotten)]
 
 
 async def _with_observations(store: Store, turn: FinishedTurn) -> FinishedTurn:
     """The turn with what was observed of it, as the Observer wrote it down first."""
     seqs = [message.seq or 0 for message in turn.messages]
-    rows = await store.observations.log(turn.scope, ["ready", "active", "superseded", "dropped"])
+    rows = await _observed(store, turn.scope, ["ready", "active", "superseded", "dropped"])
     first, last = min(seqs, default=0), max(seqs, default=0)
     own = [row for row in rows if not row.supersedes and row.covers[0][1] >= first and row.covers[0][0] <= last]
     if not own:

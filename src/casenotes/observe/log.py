@@ -12,7 +12,7 @@ from datetime import date, tzinfo
 
 from casenotes.learn.prompts import prompt
 from casenotes.recall.render import block, inert
-from casenotes.stores.observations import Forgotten
+from casenotes.stores.observations import Forgotten, is_touched
 from casenotes.tokens import TokenCounter
 from casenotes.types import Observation, Span
 
@@ -78,15 +78,6 @@ def _fitting(sizes: Sequence[int], room: int) -> int:
     return len(sizes)
 
 
-def touched(row: Observation, forgotten: Iterable[Forgotten]) -> bool:
-    """Whether a row was made of a message that was forgotten since."""
-    return any(
-        first <= message.seq <= last and (row.created_at is None or row.created_at <= message.at)
-        for message in forgotten
-        for first, last in row.covers
-    )
-
-
 def without_forgotten(
     active: Sequence[Observation], all_rows: Mapping[str, Observation], forgotten: Sequence[Forgotten]
 ) -> list[Observation]:
@@ -99,7 +90,7 @@ def _clean(
     row: Observation, all_rows: Mapping[str, Observation], forgotten: Sequence[Forgotten]
 ) -> Iterator[Observation]:
     """The row itself, or those of the rows that it stands for which tell nothing that was forgotten."""
-    if not touched(row, forgotten):
+    if not is_touched(row, forgotten):
         yield row
         return
     for source in row.supersedes:

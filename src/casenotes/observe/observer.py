@@ -25,7 +25,7 @@ from casenotes.observe.repetition import repeats_itself
 from casenotes.observe.tools import ObservingTools, ask, zone_for
 from casenotes.observe.transcript import local_time, observer_prompts, read_texts
 from casenotes.stores.learning import Lease
-from casenotes.stores.observations import BatchOutcome, Observed, Observing
+from casenotes.stores.observations import BatchOutcome, Observed, Observing, is_touched, session_without
 from casenotes.types import Message, Observation, SessionState
 
 TASK = "observe"
@@ -83,20 +83,22 @@ async def _noted(
     tools: ObservingTools, lease: Lease, state: Observing, messages: Sequence[Message], zone: tzinfo
 ) -> Notes:
     """Ask about the batch, and about its first half where that is the way out."""
+    forgotten = await tools.store.observations.forgotten(lease.scope)
     tail = await tools.store.observations.tail(lease.scope, tools.settings.observation_log_tail_limit)
-    log = "\n".join(_known(row, zone) for row in tail) or "(none yet)"
+    log = "\n".join(_known(row, zone) for row in tail if not is_touched(row, forgotten)) or "(none yet)"
+    session = session_without(state, forgotten)
     while True:
         smaller = halved(messages)
         try:
-            answers, cut_off = await _asked(tools, lease, state.session, log, messages, zone)
+            answers, cut_off = await _asked(tools, lease, session, log, messages, zone)
         except ModelError as error:
             if not error.is_final:
                 raise
             if len(smaller) == len(messages):
-                return Notes(messages, [Noted("info", REFUSED)], state.session, "refused")
+                return Notes(messages, [Noted("info", REFUSED)], session, "refused")
         else:
             if not cut_off or len(smaller) == len(messages):
-                return await asyncio.to_thread(_joined, answers, messages, state.session)
+                return await asyncio.to_thread(_joined, answers, messages, session)
         messages = smaller
 
 

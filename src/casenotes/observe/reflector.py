@@ -31,7 +31,7 @@ from casenotes.observe.reflection import (
 )
 from casenotes.observe.tools import ObservingTools, ask, zone_for
 from casenotes.stores.learning import Lease
-from casenotes.stores.observations import Observing, Reflected
+from casenotes.stores.observations import Observing, Reflected, is_touched
 from casenotes.types import Observation
 
 TASK = "reflect"
@@ -46,7 +46,7 @@ def is_due(state: Observing, limits: Limits) -> bool:
 async def reflect(tools: ObservingTools, lease: Lease, state: Observing) -> bool:
     """Condense the log; says whether a shorter one waits for the next activation now."""
     started = time.perf_counter()
-    rows = [row for row in await tools.store.observations.log(lease.scope, ["active"]) if row.successor is None]
+    rows = await _rows(tools, lease)
     digest = input_hash(rows)
     tokens = state.log_tokens + state.ready_tokens
     tools.events.emit("reflecting.started", lease.scope, observations=len(rows), tokens=state.log_tokens)
@@ -70,6 +70,13 @@ async def reflect(tools: ObservingTools, lease: Lease, state: Observing) -> bool
         seconds=time.perf_counter() - started,
     )
     return bool(chosen and saved)
+
+
+async def _rows(tools: ObservingTools, lease: Lease) -> list[Observation]:
+    """The log, without what the user had forgotten since: nobody shall put that into other words."""
+    active = await tools.store.observations.log(lease.scope, ["active"])
+    forgotten = await tools.store.observations.forgotten(lease.scope)
+    return [row for row in active if row.successor is None and not is_touched(row, forgotten)]
 
 
 async def _chosen(

@@ -49,8 +49,9 @@ def observing_from_row(row: Sequence[Any], time: Time) -> Observing:
     known = {name: value for name, value in zip(_COUNTED, counted, strict=True) if value is not None}
     if "session" in known:
         known["session"] = session_from_json(known["session"])
-    if "due_at" in known:
-        known["due_at"] = time(known["due_at"])
+    for name in ("due_at", "session_at"):
+        if name in known:
+            known[name] = time(known[name])
     for name in ("reflecting", "dead"):
         known[name] = bool(known.get(name))
     flush = time(flush_at) if flush_at is not None else None

@@ -8,7 +8,7 @@ of a reflection, which wait as well, take their places with it. So prompts chang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
@@ -46,6 +46,7 @@ class Observing:
     reflected: str = ""
     session: SessionState = field(default_factory=SessionState)
     session_seq: int = 0
+    session_at: datetime | None = None
     provider: str = ""
     attempts: int = 0
     due_at: datetime | None = None
@@ -143,6 +144,22 @@ class Forgotten(NamedTuple):
 
     seq: int
     at: datetime
+
+
+def is_touched(row: Observation, forgotten: Iterable[Forgotten]) -> bool:
+    """Whether a row was made of a message that was forgotten since."""
+    return any(
+        first <= message.seq <= last and (row.created_at is None or row.created_at <= message.at)
+        for message in forgotten
+        for first, last in row.covers
+    )
+
+
+def session_without(state: Observing, forgotten: Iterable[Forgotten]) -> SessionState:
+    """Where a conversation stands; nothing of it if something was forgotten since that it may tell."""
+    noted = state.session_at
+    is_old = any(one.seq <= state.session_seq and (noted is None or noted <= one.at) for one in forgotten)
+    return SessionState() if is_old else state.session
 
 
 class ObservationStore(Protocol):

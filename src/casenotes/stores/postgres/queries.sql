@@ -959,7 +959,7 @@ UPDATE casenotes.threads SET observe_at = coalesce(observe_at, %(step)s), to_obs
 -- name: observing_state
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
        o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
-       o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+       o.session, o.session_seq, o.session_at, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM casenotes.threads AS t LEFT JOIN casenotes.observing AS o
     ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
  WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
@@ -967,7 +967,7 @@ SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_a
 -- name: observing_states
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
        o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
-       o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+       o.session, o.session_seq, o.session_at, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM casenotes.threads AS t LEFT JOIN casenotes.observing AS o
     ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
  WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s
@@ -976,7 +976,7 @@ SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_a
 -- name: dead_observing
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
        o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
-       o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+       o.session, o.session_seq, o.session_at, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM casenotes.observing AS o JOIN casenotes.threads AS t
     ON t.agent_id = o.agent_id AND t.resource_id = o.resource_id AND t.thread_id = o.thread_id
  WHERE o.dead ORDER BY o.due_at DESC LIMIT %(limit)s
@@ -1043,7 +1043,7 @@ ON CONFLICT DO NOTHING
 
 -- name: move_cursor
 -- Only from where it was seen. What went wrong before is forgotten.
-UPDATE casenotes.observing SET observed_seq = %(last_seq)s, session = %(session)s, session_seq = %(last_seq)s,
+UPDATE casenotes.observing SET observed_seq = %(last_seq)s, session = %(session)s, session_seq = %(last_seq)s, session_at = %(at)s,
        attempts = 0, error = NULL, dead = false, due_at = 'epoch',
        observed_tokens = observed_tokens + (
            SELECT coalesce(sum(coalesce(m.tokens, 4 + (length(m.text) + coalesce(length(m.parts), 0)) / 4)), 0) FROM casenotes.messages AS m
@@ -1155,7 +1155,7 @@ UPDATE casenotes.observing SET dead = false, attempts = 0, due_at = 'epoch' WHER
 -- name: reset_observing
 UPDATE casenotes.observing SET observed_seq = 0, observed_tokens = 0, active_seq = 0, active_tokens = 0, window_seq = 0, asked_first = 0, asked_last = 0,
        log_tokens = 0, ready_tokens = 0, version = version + 1, reflecting = false, reflect_at = 0, reflected = '',
-       session = '{}', session_seq = 0, attempts = 0, due_at = 'epoch', error = NULL, dead = false
+       session = '{}', session_seq = 0, session_at = 'epoch', attempts = 0, due_at = 'epoch', error = NULL, dead = false
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND observed_seq > 0
 
 -- name: reset_thread

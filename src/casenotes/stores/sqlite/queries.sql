@@ -914,7 +914,7 @@ UPDATE threads SET observe_at = coalesce(observe_at, :step), to_observe = (token
 -- name: observing_state
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
        o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
-       o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+       o.session, o.session_seq, o.session_at, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM threads AS t LEFT JOIN observing AS o
     ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
  WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
@@ -922,7 +922,7 @@ SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_a
 -- name: observing_states
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
        o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
-       o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+       o.session, o.session_seq, o.session_at, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM threads AS t LEFT JOIN observing AS o
     ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
  WHERE t.agent_id = :agent AND t.resource_id = :resource
@@ -931,7 +931,7 @@ SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_a
 -- name: dead_observing
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
        o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
-       o.session, o.session_seq, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+       o.session, o.session_seq, o.session_at, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM observing AS o JOIN threads AS t
     ON t.agent_id = o.agent_id AND t.resource_id = o.resource_id AND t.thread_id = o.thread_id
  WHERE o.dead = 1 ORDER BY o.due_at DESC LIMIT :limit
@@ -998,7 +998,7 @@ ON CONFLICT DO NOTHING
 
 -- name: move_cursor
 -- Only from where it was seen. What went wrong before is forgotten.
-UPDATE observing SET observed_seq = :last_seq, session = :session, session_seq = :last_seq,
+UPDATE observing SET observed_seq = :last_seq, session = :session, session_seq = :last_seq, session_at = :at,
        attempts = 0, error = NULL, dead = 0, due_at = 0,
        observed_tokens = observed_tokens + (
            SELECT coalesce(sum(coalesce(m.tokens, 4 + (length(m.text) + coalesce(length(m.parts), 0)) / 4)), 0) FROM messages AS m
@@ -1110,7 +1110,7 @@ UPDATE observing SET dead = 0, attempts = 0, due_at = 0 WHERE dead = 1
 -- name: reset_observing
 UPDATE observing SET observed_seq = 0, observed_tokens = 0, active_seq = 0, active_tokens = 0, window_seq = 0, asked_first = 0, asked_last = 0,
        log_tokens = 0, ready_tokens = 0, version = version + 1, reflecting = 0, reflect_at = 0, reflected = '',
-       session = '{}', session_seq = 0, attempts = 0, due_at = 0, error = NULL, dead = 0
+       session = '{}', session_seq = 0, session_at = 0, attempts = 0, due_at = 0, error = NULL, dead = 0
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND observed_seq > 0
 
 -- name: reset_thread

@@ -33,6 +33,7 @@ CREATE TABLE casenotes.observing (                         -- one row for each t
     reflected       text NOT NULL DEFAULT '',    -- what was reflected on last, by its hash
     session         text NOT NULL DEFAULT '{}',  -- JSON object: where the conversation stands
     session_seq     bigint NOT NULL DEFAULT 0,  -- the last message that it knows of
+    session_at      timestamptz NOT NULL DEFAULT 'epoch',  -- when it was noted
     provider        text NOT NULL DEFAULT '',    -- who was asked last: another one has no prompt in its cache
     attempts        bigint NOT NULL DEFAULT 0,  -- failures in a row
     due_at          timestamptz NOT NULL DEFAULT 'epoch',  -- not to be tried again before

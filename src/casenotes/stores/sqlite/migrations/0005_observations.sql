@@ -33,6 +33,7 @@ CREATE TABLE observing (                         -- one row for each thread that
     reflected       TEXT NOT NULL DEFAULT '',    -- what was reflected on last, by its hash
     session         TEXT NOT NULL DEFAULT '{}',  -- JSON object: where the conversation stands
     session_seq     INTEGER NOT NULL DEFAULT 0,  -- the last message that it knows of
+    session_at      INTEGER NOT NULL DEFAULT 0,  -- when it was noted
     provider        TEXT NOT NULL DEFAULT '',    -- who was asked last: another one has no prompt in its cache
     attempts        INTEGER NOT NULL DEFAULT 0,  -- failures in a row
     due_at          INTEGER NOT NULL DEFAULT 0,  -- not to be tried again before

@@ -528,6 +528,10 @@ class Memory:
         state = await self._store.observations.state(scope)
         return session_without(state, await self._store.observations.forgotten(scope))
 
+    async def observing(self, scope: Scope) -> Observing:
+        """How far observing a thread has come: cursors, tokens, what went wrong last."""
+        return await self._store.observations.state(scope)
+
     async def reobserve(self, scope: Scope) -> bool:
         """Throw away what a thread was compressed to and observe it anew; False if there was nothing."""
         reset = await self._store.observations.reset(scope)

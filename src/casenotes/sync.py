@@ -195,6 +195,10 @@ class Memory:
         """See `casenotes.Memory.session`."""
         return self._run(self._memory.session(scope))
 
+    def observing(self, scope: Scope) -> Observing:
+        """See `casenotes.Memory.observing`."""
+        return self._run(self._memory.observing(scope))
+
     def reobserve(self, scope: Scope) -> bool:
         """See `casenotes.Memory.reobserve`."""
         return self._run(self._memory.reobserve(scope))

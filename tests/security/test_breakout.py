@@ -26,6 +26,7 @@ from casenotes.cli.notebook import print_plan
 from casenotes.cli.output import print_json
 from casenotes.cli.profile import print_profile
 from casenotes.cli.search import print_hits
+from casenotes.cli.session import print_observations
 from casenotes.config import EpisodesSettings, ProfileSettings, SemanticRecallSettings
 from casenotes.layers import episodes, plan_document, profile_document
 from casenotes.layers.plan_document import plan_of
@@ -38,14 +39,31 @@ from casenotes.layers.tools import hit_values
 from casenotes.learn.quotes import without_unseen
 from casenotes.learn.summarise import run_prompt
 from casenotes.learn.titles import model_title, title_of
-from casenotes.learn.transcript import known_memory, prompts
+from casenotes.learn.transcript import TAG_OPENERS, known_memory, prompts
 from casenotes.models.chat import ChatRequest
+from casenotes.observe import log, session
+from casenotes.observe.reflection import reflector_prompt
+from casenotes.observe.transcript import observer_prompts
 from casenotes.prompt import anthropic_request, openai_messages, plain_text
 from casenotes.recall.render import entry_line, memory_block, message_line
 from casenotes.stores.learning import ReceiptRow
 from casenotes.stores.states import StateVersion
 from casenotes.testing import FrozenClock, ScriptedModel
-from casenotes.types import Block, CandidateReceipt, Context, Episode, Evidence, Hit, Plan, PlanStep, Scores
+from casenotes.types import (
+    Block,
+    CandidateReceipt,
+    Context,
+    Episode,
+    Evidence,
+    Hit,
+    Observation,
+    Plan,
+    PlanStep,
+    Scores,
+    SessionState,
+    ToolCall,
+    ToolResult,
+)
 
 BLOCKS = ("user-profile", "observations", "session-memory", "memory", "episodes", "plan", "semantic-recall")
 NAMES = (*BLOCKS, "value", "description", "transcript", "known-memory", "briefing", "task", "earlier-attempts")
@@ -253,6 +271,74 @@ def plan_block(text: str) -> str:
 
 def episodes_block(text: str) -> str:
     return episodes.rendered([Episode(f"e{n}", text, WHEN, "success", 1, text) for n in range(2)])
+
+
+def noted(text: str) -> list[Observation]:
+    """A parent and its child."""
+    first = Observation("o1", "critical", WHEN, text, ((1, 2),), dates=(WHEN.date(),))
+    return [first, Observation("o2", "info", WHEN, text, ((1, 2),), parent_id="o1")]
+
+
+def observations_block(text: str) -> str:
+    return log.rendered(noted(text), UTC)
+
+
+def session_block(text: str) -> str:
+    state = SessionState(text, text, (text,), (text, text))
+    return session.within(session.parts(state, text, noted(text), WHEN, UTC), 1_000_000, len)[0]
+
+
+class TestSessionMemory:
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_a_row_stays_one_line(self, group: str) -> None:
+        for text in GROUPS[group]:
+            body = body_of(observations_block(text), "observations")
+            day, first, second = body[body.index("") + 1 :]
+            assert day == "2026-11-01 (Sunday)"
+            assert first.startswith("- 00:00 critical:")
+            assert first.endswith(" (about 2026-11-01)")
+            assert second.startswith("  - 00:00 info:")
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_a_state_keeps_its_lines(self, group: str) -> None:
+        starts = ("Objective:", "State:", "Hint:", "Left to do:", "-", "-", "Dates:", "- 2026-11-01 (today):")
+        starts += ("Decided:", "-")
+        for text in GROUPS[group]:
+            lines = body_of(session_block(text), "session-memory")
+            assert len(lines) == len(starts)
+            assert all(line.startswith(start) for line, start in zip(lines, starts, strict=True))
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_observer_and_reflector_are_asked_in_envelopes(self, group: str) -> None:
+        for text in GROUPS[group]:
+            call = Message("assistant", text, parts=(ToolCall("c", text, {text: text}),), created_at=WHEN)
+            result = Message("tool", "", parts=(ToolResult("c", text),), created_at=WHEN)
+            told = json.dumps({"objective": text}).translate(TAG_OPENERS)
+            known = "\n".join(log.line(row, UTC) for row in noted(text))
+            (request,) = observer_prompts([call, result], known, told, UTC, len)
+            parts = ("notes", "session", "untrusted-transcript")
+            assert tags_of(request) == [f"<{end}{part}>" for part in parts for end in ("", "/")]
+            inner = request.split("<untrusted-transcript>\n")[1].split("\n</untrusted-transcript>")[0]
+            assert [row["role"] for row in json.loads(inner)] == ["assistant", "tool"]
+            request = reflector_prompt(noted(text), 0, UTC)
+            assert tags_of(request) == ["<notes>", "</notes>"]
+            rows = json.loads(request.split("<notes>\n")[1].split("\n</notes>")[0])
+            assert [row["text"] for row in rows] == [text, text]
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_renderers_for_apis_keep_them_apart_from_messages(self, group: str) -> None:
+        for text in GROUPS[group]:
+            shown = Block("observations", observations_block(text), 1, stable=True)
+            state = Block("session-memory", session_block(text), 1)
+            messages = (Message("user", "hello"), Message("assistant", "yes"), Message("user", "well"))
+            context = Context((shown, state), messages)
+            check_rendered(context, [tag for block in context.blocks for tag in tags_named(block.name)])
+
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_the_terminal_shows_them_calmly(self, group: str, capsys: pytest.CaptureFixture[str]) -> None:
+        for text in GROUPS[group]:
+            print_observations(noted(text), SessionState(text, text, (text,), (text,)))
+            assert is_calm(capsys.readouterr().out)
 
 
 class TestLayers:

@@ -20,6 +20,7 @@ from casenotes.errors import CasenotesError
 from casenotes.memory import Memory
 from casenotes.stores.base import Finding, ScopeSize, StoreStats
 from casenotes.stores.learning import TurnState
+from casenotes.stores.observations import Observing
 
 MEASURED_MESSAGES = 10_000
 """`stats` loads the index of one scope up to this size to see what a message takes."""
@@ -146,6 +147,7 @@ async def _store_findings(db: str | None) -> list[Finding]:
                 Finding("store", "ok", memory.location),
                 *await memory.check(),
                 _learning_finding(await memory.stats(), await memory.dead_letters(limit=1)),
+                _observing_finding(await memory.dead_observers()),
             ]
     except CasenotesError as error:
         return [Finding("store", "failed", str(error))]
@@ -160,6 +162,19 @@ def _learning_finding(stats: StoreStats, dead: Sequence[TurnState]) -> Finding:
             "mend the cause, then run `casenotes worker --retry-dead`",
         )
     return Finding("learning", "ok", f"{stats.entries} entries, {stats.queued_turns} turns wait")
+
+
+def _observing_finding(dead: Sequence[Observing]) -> Finding:
+    if not dead:
+        return Finding("observing", "ok", "no conversation was given up")
+    first = dead[0].scope
+    return Finding(
+        "observing",
+        "warning",
+        f"{len(dead)} conversations are observed no more, last {first.thread_id!r} of {first.resource_id!r}: "
+        f"{dead[0].error or 'unknown'}",
+        "mend the cause, then run `casenotes worker --retry-dead`; their messages are shown as they were said",
+    )
 
 
 def print_findings(findings: Sequence[Finding]) -> None:

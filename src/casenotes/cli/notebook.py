@@ -61,11 +61,11 @@ async def _plan(db: str | None, scope: Scope) -> Plan | None:
     async with open_memory(db) as memory:
         plan = await memory.plan(scope)
         if plan is None:
-            await _check_thread(memory, scope)
+            await check_thread(memory, scope)
         return plan
 
 
-async def _check_thread(memory: Memory, scope: Scope) -> None:
+async def check_thread(memory: Memory, scope: Scope) -> None:
     """Raise if there is no such conversation."""
     await check_known(memory, scope)
     if scope.thread_id not in [thread.thread_id for thread in await memory.threads(scope)]:
@@ -114,7 +114,7 @@ async def _attempts(db: str | None, scope: Scope) -> list[Attempt]:
     async with open_memory(db) as memory:
         attempts = await memory.attempts(scope)
         if not attempts:
-            await _check_thread(memory, scope)
+            await check_thread(memory, scope)
         return attempts
 
 
@@ -151,7 +151,7 @@ async def _events(db: str | None, scope: Scope, limit: int) -> list[Event]:
     async with open_memory(db) as memory:
         events = await memory.event_history(scope, limit)
         if not events:
-            await _check_thread(memory, scope)
+            await check_thread(memory, scope)
         return events
 
 

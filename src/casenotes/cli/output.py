@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import date
 from typing import Any
 
 from rich.console import Console
@@ -33,7 +33,7 @@ def print_json(value: Mapping[str, Any], indent: int | None = 2) -> None:
 
 
 def _plain_value(value: object) -> object:
-    if isinstance(value, datetime):
+    if isinstance(value, date):  # times are dates, too
         return value.isoformat()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}

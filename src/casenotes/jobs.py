@@ -117,6 +117,7 @@ class Jobs(Generic[T]):
         self._again: set[Scope] = set()
         self._timers: dict[Scope, asyncio.TimerHandle] = {}
         self._resting: dict[Scope, float] = {}
+        self._performed = 0
         self._polling: asyncio.Task[None] | None = None
         self._is_closing = False
         self._is_closed = False
@@ -130,17 +131,19 @@ class Jobs(Generic[T]):
             await self.look_for_work()
             await asyncio.sleep(self._settings.poll_seconds)
 
-    async def look_for_work(self) -> int:
-        """Start on threads of the whole store with something to do; says how many there were."""
+    async def look_for_work(self) -> list[Scope]:
+        """Start on threads of the whole store with something to do, and give them."""
         try:
             threads = await self._work.due_threads(_now(), THREADS_A_POLL)
-        except CasenotesError as error:
+        except Exception as error:
+            if is_asked_to_stop():
+                raise
             self._report(None, error)
-            return 0
+            return []
         ready = [scope for scope in threads if not self._rests(scope)]
         for scope in ready:
             self.wake(scope)
-        return len(ready)
+        return ready
 
     def wake(self, scope: Scope) -> None:
         """There may be something to do in a thread."""
@@ -246,6 +249,7 @@ class Jobs(Generic[T]):
 
     async def _perform_all(self, lease: Lease) -> None:
         for item in await self._due(lease.scope):
+            self._performed += 1
             await self._perform_one(lease, item)
 
     async def _due(self, scope: Scope) -> Sequence[T]:
@@ -288,7 +292,7 @@ class Jobs(Generic[T]):
 
     def _pause(self, attempts: int) -> float:
         longest: float = min(
-            self._settings.longest_retry_seconds, self._settings.first_retry_seconds * 2**attempts
+            self._settings.longest_retry_seconds, self._settings.first_retry_seconds * 2 ** min(attempts, 30)
         )
         return longest * random.uniform(0.75, 1.0)  # noqa: S311
 
@@ -337,14 +341,17 @@ class Jobs(Generic[T]):
 
     async def run(self, *, once: bool = False) -> None:
         """Work until cancelled; with `once`, until nothing is due any more."""
+        seen: list[Scope] = []
         while True:
-            found = await self.look_for_work()
+            done, before = self._performed, seen
+            seen = await self.look_for_work()
             if self._running:
                 await asyncio.wait(list(self._running.values()), timeout=self._settings.poll_seconds)
-            elif once and not found:
+            if self._running or self._performed != done or (seen and seen != before):
+                continue  # what looked due and is not makes room for others
+            if once:
                 return
-            elif not found:
-                await asyncio.sleep(self._settings.poll_seconds)
+            await asyncio.sleep(self._settings.poll_seconds)
 
     async def close(self, timeout: float) -> None:
         """Do what is noticed here within the time; the rest waits in the store."""

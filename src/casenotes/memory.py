@@ -307,9 +307,10 @@ class Memory:
         if own.thread_id is None:
             raise InvalidScope(f"{own!r} has no thread_id; a run is finished in one thread")
         apart = child is not None and not child.shares_memory
+        until = time.monotonic() + FINISH_SECONDS
         if not apart:
             await self._session.flush(own, FINISH_SECONDS)
-        await self._settle(own, FINISH_SECONDS)
+        await self._settle(own, max(0.0, until - time.monotonic()))
         layers = in_reach(self._layers, own, apart=apart)
         await asyncio.gather(*(self._tell_end(layer, own, outcome) for layer in layers))
         self._events.emit("run.finished", own, outcome=outcome)
@@ -505,9 +506,13 @@ class Memory:
         await self._settle(scope, timeout)
         return await self._learning.is_settled(scope) and await self._session.is_settled(scope)
 
-    async def observe(self, scope: Scope, timeout: float = 30.0) -> None:
-        """Observe what is left of a thread now, as at the end of a session, and wait for it."""
-        await self._session.flush(scope, timeout)
+    async def observe(self, scope: Scope, timeout: float = 30.0) -> bool:
+        """Observe what is left of a thread now, as at the end of a session, and wait for it.
+
+        Says whether that was done; of a turn that is under way the newest step is left. False without a model,
+        when it failed, and when the time is over.
+        """
+        return await self._session.flush(scope, timeout)
 
     async def observations(self, scope: Scope, *, history: bool = False) -> list[Observation]:
         """What a thread was compressed to, in order: rows that are shown and rows that are ready for it.

@@ -183,7 +183,7 @@ class Memory:
         """See `casenotes.Memory.settled`."""
         return self._run(self._memory.settled(scope, timeout))
 
-    def observe(self, scope: Scope, timeout: float = 30.0) -> None:
+    def observe(self, scope: Scope, timeout: float = 30.0) -> bool:
         """See `casenotes.Memory.observe`."""
         return self._run(self._memory.observe(scope, timeout))
 

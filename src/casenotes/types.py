@@ -318,6 +318,7 @@ class Observation:
     successor: str | None = None  # the row that will take its place; empty if none will
     tokens: int = 0
     position: int = 0
+    seen_change: int = 0  # the scope's change number when its messages were read
     created_at: datetime | None = None
 
 
@@ -376,7 +377,7 @@ class Block:
     text: str
     tokens: int
     stable: bool = False
-    version: int | None = None  # of what it was rendered from, where its layer tells
+    version: str | None = None  # of what it was rendered from, where its layer tells
 
 
 @dataclass(frozen=True, slots=True)

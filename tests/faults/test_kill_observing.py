@@ -39,8 +39,9 @@ async def test_r05_32_every_message_is_observed_once_whatever_is_killed(store_ur
         acknowledged += await killed(store_url, 1_000 * number, chance.uniform(0.0, 0.6))
     model = ScriptedModel(script.respond)
     async with Memory.open(store_url, model=model, embedder=HashEmbedder(16), config=script.SETTINGS) as memory:
-        await memory.begin(script.SCOPE, "last")
-        await memory.observe(script.SCOPE)
+        turn = await memory.begin(script.SCOPE, "last")
+        await memory.complete(turn, outcome="aborted")
+        assert await memory.observe(script.SCOPE)
         store = memory._store.observations
         spans = [(batch.first_seq, batch.last_seq) for batch in await store.batches(script.SCOPE)]
         state = await store.state(script.SCOPE)

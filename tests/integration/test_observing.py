@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -29,11 +30,11 @@ from observers import (
 from casenotes import EpisodicSettings, Memory, Message, Scope, Settings
 from casenotes.config import BudgetSettings, ObservationalSettings
 from casenotes.curate.audit import FAILING
-from casenotes.errors import ModelError, ModelRefused, SettingsError
+from casenotes.errors import InvalidScope, ModelError, ModelRefused, SettingsError
 from casenotes.events import Event
 from casenotes.models.chat import ChatRequest
 from casenotes.stores.observations import Reflected
-from casenotes.testing import FrozenClock
+from casenotes.testing import FrozenClock, HashEmbedder
 from casenotes.types import SessionState, ToolCall, ToolResult
 
 KEY = "sk-proj-" + "a1B2" * 10
@@ -166,6 +167,56 @@ class TestActivation:
             contexts = await loop(memory, turn, range(60))
             assert all(c.trace["tokens"]["blocks"] + c.trace["tokens"]["messages"] <= 3_500 for c in contexts)
             assert "<observations>" in contexts[-1].text
+
+    async def test_on_a_small_context_messages_keep_their_room(self, store_url: str) -> None:
+        """The log must not push out what nothing stands for."""
+
+        def wordy(request: ChatRequest) -> dict[str, Any]:
+            noted = [f"{row['text'][:20]} " + "noted " * 60 for row in transcript(request)]
+            return {"observations": [{"text": text} for text in noted]}
+
+        config = replace(
+            Settings(), budget=BudgetSettings(8_000, 1_000), episodic=EpisodicSettings(enabled=False)
+        )
+        scripted = model(wordy)
+        async with opened(store_url, scripted, config=config) as memory:
+            for number in range(60):
+                turn = await memory.begin(MIRA, f"question {number} " + "word " * 60)
+                _state, shown = await memory._store.observations.window(MIRA, 1_000)
+                assert len(turn.context.messages) == len(shown)
+                await memory.complete(turn, f"answer {number} " + "word " * 60)
+            await memory.settled(MIRA)
+            assert asked(scripted, "reflect"), "a log that does not fit is condensed"
+            sizes = []
+            for words in (5, 150, 5):
+                turn = await memory.begin(MIRA, "word " * words)
+                sizes.append(block(turn.context, "observations"))
+                await memory.complete(turn, outcome="aborted")
+            assert sizes[0] == sizes[1] == sizes[2], "its size does not depend on what is asked"
+
+    async def test_a_large_step_does_not_cost_the_log(self, sqlite_url: str) -> None:
+        config = replace(observing(), budget=BudgetSettings(6_000, 500))
+        async with opened(sqlite_url, model(), config=config) as memory:
+            await talked(memory, MIRA, 40)
+            turn = await memory.begin(MIRA, "look")
+            assert "<observations>" in turn.context.text
+            context = await memory.step(turn, step(1, tokens=4_500))
+            assert "<observations>" in context.text
+
+    async def test_a_layer_that_fails_in_a_step_shows_what_it_showed(
+        self, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with opened(sqlite_url, model(), config=observing()) as memory:
+            await talked(memory, MIRA, 14)
+            turn = await memory.begin(MIRA, "look")
+            layer = next(layer for layer in memory._layers if layer.name == "observations")
+
+            async def broken(_request: object) -> None:
+                raise RuntimeError("no store")
+
+            monkeypatch.setattr(layer, "recall", broken)
+            context = await memory.step(turn, step(1))
+            assert block(context, "observations") == block(turn.context, "observations") != ""
 
     async def test_the_tool_finds_what_is_no_longer_shown(self, sqlite_url: str) -> None:
         config = replace(observing(), episodic=replace(observing().episodic, enabled=True))
@@ -343,7 +394,7 @@ class TestObserver:
     async def test_what_a_model_refuses_for_good_holds_up_nothing(self, store_url: str) -> None:
         def observe(request: ChatRequest) -> dict[str, Any]:
             if "forbidden" in request.prompt:
-                raise ModelRefused("content filter", status=400)
+                raise ModelRefused("content filter")
             return observe_each(request)
 
         async with opened(store_url, model(observe), config=observing()) as memory:
@@ -354,7 +405,7 @@ class TestObserver:
             rows = await memory.observations(MIRA)
             assert await is_whole(memory)
             assert [row.text for row in rows if not row.text.startswith("noted: ")] == [
-                "What was said here could not be noted: the model refused to read it."
+                "What was said here could not be noted: the model did not read it."
             ] * 2
             assert "noted: and this" in [row.text for row in rows]
 
@@ -418,7 +469,8 @@ class TestBlocks:
                 await memory.observe(scope)
                 text = block((await memory.begin(scope, "and?")).context, "observations")
                 assert f"{day}\n- {time} info: noted: good morning" in text
-                assert transcript(scripted.requests[-1])[0]["time"] == f"{day[:10]} {time}"
+                weekday = day.partition("(")[2].rstrip(")")
+                assert transcript(scripted.requests[-1])[0]["time"] == f"{weekday} {day[:10]} {time}"
 
     @pytest.mark.parametrize("zone", [lambda _scope: "Mars/Base", lambda _scope: 1 / 0, lambda _scope: None])
     async def test_a_zone_that_is_none_is_utc(self, sqlite_url: str, zone: Any) -> None:
@@ -659,12 +711,18 @@ class TestReflector:
         def fail(_request: ChatRequest) -> None:
             raise ModelError("no answer")
 
-        config = observing(reflector_threshold_tokens=300)
+        config = observing(reflector_threshold_tokens=300, breaker_failures=100)
         async with opened(store_url, model(reflect=fail), config=config, on_event=events.append) as memory:
-            await talked(memory, MIRA, 14)
+            for first in range(0, 60, 10):
+                await talked(memory, MIRA, 10, first=first)
+            state = await memory.observing(MIRA)
+            assert (state.attempts, state.dead) == (0, False), "observing goes on"
+            assert state.raw_tokens < 1_000
             context = (await memory.begin(MIRA, "and?")).context
             assert "noted: question 0" in block(context, "observations")
-        assert {e.data["source"] for e in events if e.name == "learning.failed"} == {"reflector"}
+        failed = [event for event in events if event.name == "learning.failed"]
+        assert {event.data["source"] for event in failed} == {"reflector"}
+        assert len(failed) < 15, "each time the log has grown by a quarter"
 
 
 async def reflected_once(memory: Memory) -> None:
@@ -830,10 +888,59 @@ class TestFlush:
             await memory.complete(same, "yes")
             other = await memory.begin(MIRA, "fourth", provider="anthropic:b")
             assert "noted: first" in block(other.context, "observations")
-            await memory.complete(other, "yes")
+            assert (await memory.observing(MIRA)).provider == "anthropic:b"
+
+    async def test_providers_that_take_turns_cost_nothing(self, sqlite_url: str) -> None:
+        events: list[Event] = []
+        scripted = model()
+        async with opened(sqlite_url, scripted, config=observing(), on_event=events.append) as memory:
+            for number in range(10):
+                turn = await memory.begin(MIRA, f"question {number}", provider=f"provider-{number % 2}")
+                await memory.complete(turn, "yes")
+                await memory.settled(MIRA)
+        assert asked(scripted) == []
+        assert "observing.activated" not in {event.name for event in events}
+
+    async def test_a_turn_under_way_is_not_flushed_from_under_its_model(self, store_url: str) -> None:
+        """A tool, or somebody who has to approve something, may take longer than the flush waits."""
+        clock = FrozenClock(NOW)
+        async with opened(store_url, model(), config=observing(idle_flush_seconds=60), clock=clock) as memory:
+            turn = await memory.begin(MIRA, "find the fault, never restart pay-2")
+            before = (await loop(memory, turn, range(2)))[-1]
+            clock.advance(timedelta(minutes=5))
+            await memory._session._jobs.look_for_work()
             assert await memory.settled(MIRA)
-            state = await memory._store.observations.state(MIRA)
-            assert (state.provider, state.observed_seq >= 6) == ("anthropic:b", True)
+            after = await memory.step(turn, step(2))
+            assert fixed_part(after).startswith(fixed_part(before))
+            assert not (await memory.observing(MIRA)).version
+            await memory.complete(turn, "found")
+            assert await memory.observe(MIRA)
+            assert (await memory.observing(MIRA)).observed_seq == 8
+
+    async def test_the_end_of_a_run_observes_behind_a_call_without_answer(self, store_url: str) -> None:
+        async with opened(store_url, model(), config=observing()) as memory:
+            turn = await memory.begin(MIRA, "look")
+            lost = Message("assistant", "", parts=(ToolCall("lost", "look", {}),))
+            await memory.step(turn, [lost])
+            await loop(memory, turn, range(3))
+            await memory.complete(turn, "nothing came of it")
+            await memory.finish(MIRA)
+            state = await memory.observing(MIRA)
+            assert state.observed_seq == state.last_seq
+            assert await is_whole(memory)
+
+    async def test_what_observe_says(self, sqlite_url: str) -> None:
+        def fail(_request: ChatRequest) -> None:
+            raise ModelError("no answer")
+
+        for scripted, expected in ((model(), True), (model(fail), False), (None, False)):
+            scope = Scope("support", f"user-{expected}-{scripted is None}", "t")
+            async with opened(sqlite_url, scripted, config=observing()) as memory:
+                turn = await memory.begin(scope, "hello")
+                await memory.complete(turn, "yes")
+                assert await memory.observe(scope) is expected
+                with pytest.raises(InvalidScope, match="thread_id"):
+                    await memory.observe(scope.owner)
 
     async def test_r05_44_settled_says_whether_all_is_done(self, store_url: str) -> None:
         go_on = asyncio.Event()
@@ -899,6 +1006,56 @@ class TestFailures:
             await memory.observe(MIRA)
             assert await is_whole(memory)
 
+    @pytest.mark.parametrize("status", [400, 402, 405])
+    async def test_a_provider_that_refuses_all_loses_no_message(self, store_url: str, status: int) -> None:
+        """An account without credit is no reason to take messages for unreadable."""
+
+        def fail(_request: ChatRequest) -> None:
+            raise ModelRefused("payment required", status=status)
+
+        async with opened(store_url, model(fail), config=observing(), embedder=HashEmbedder(8)) as memory:
+            await talked(memory, MIRA, 14)
+            state = await memory.observing(MIRA)
+            assert (state.observed_seq, state.dead) == (0, True)
+            assert "payment required" in str(state.error)
+            context = (await memory.begin(MIRA, "and?")).context
+            assert len(context.messages) == 29
+
+    async def test_a_refusal_in_words_holds_up_no_thread(self, store_url: str) -> None:
+        def observe(request: ChatRequest) -> Any:
+            if "forbidden" in request.prompt.split("<untrusted-transcript>")[1]:
+                return "I'm sorry, but I can't help with that."
+            return observe_each(request)
+
+        config = observing(first_retry_seconds=0.01, longest_retry_seconds=0.02)
+        async with opened(store_url, model(observe), config=config) as memory:
+            for text in ("fine", "forbidden words", "fine too", "and this"):
+                turn = await memory.begin(MIRA, text)
+                await memory.complete(turn, "yes")
+            for _ in range(60):
+                if await memory.observe(MIRA) and (await memory.observing(MIRA)).observed_seq == 8:
+                    break
+                await asyncio.sleep(0.02)
+            assert await is_whole(memory)
+            texts = [row.text for row in await memory.observations(MIRA)]
+            assert "noted: and this" in texts
+            assert len([text for text in texts if "did not read it" in text]) == 1
+
+    async def test_one_refused_message_pauses_nobody_else(self, sqlite_url: str) -> None:
+        def observe(request: ChatRequest) -> dict[str, Any]:
+            if "forbidden" in request.prompt:
+                raise ModelRefused("content filter")
+            return observe_each(request)
+
+        async with opened(sqlite_url, model(observe), config=observing(breaker_failures=2)) as memory:
+            for number in range(16):
+                turn = await memory.begin(MIRA, "forbidden words" if number == 9 else f"question {number}")
+                await memory.complete(turn, "yes")
+            assert await memory.observe(MIRA)
+            turn = await memory.begin(JONAS, "hello")
+            await memory.complete(turn, "yes")
+            assert await memory.observe(JONAS)
+
     @pytest.mark.parametrize("odd", ["", "sorry", {"entries": []}, {"observations": 5, "x": 1}, 7, [], [1, 2]])
     async def test_answers_that_make_no_sense(self, sqlite_url: str, odd: Any) -> None:
         async with opened(sqlite_url, model(lambda _: odd), config=observing()) as memory:
@@ -907,6 +1064,18 @@ class TestFailures:
             await memory.observe(MIRA)
             again = await memory.begin(MIRA, "still there?")
             assert again.context.messages[0].text.startswith("word word")
+
+    async def test_a_slow_observer_is_waited_for_once(self, sqlite_url: str) -> None:
+        async def slow(_request: ChatRequest) -> dict[str, Any]:
+            await asyncio.sleep(60)
+            return {}
+
+        async with opened(sqlite_url, model(slow), config=observing(patience_seconds=1.0)) as memory:
+            turn = await memory.begin(MIRA, "find the fault")
+            started = time.monotonic()
+            await loop(memory, turn, range(30))
+            assert time.monotonic() - started < 10, "not with every step"
+            memory._session._jobs._running[MIRA].cancel()
 
     async def test_r05_33_a_slow_observer_holds_up_no_turn(self, sqlite_url: str) -> None:
         async def slow(_request: ChatRequest) -> dict[str, Any]:
@@ -991,17 +1160,54 @@ class TestForgetting:
                 await memory.observe(MIRA)
             first = (await memory.history(MIRA, 10))[0]
             forgotten = await memory.forget(MIRA, message_id=first.id)
-            context = (await memory.begin(MIRA, "what do you know?")).context
+            turn = await memory.begin(MIRA, "what do you know?")
+            context = turn.context
             assert "Minka" not in context.text
             assert "I like tea" in block(context, "observations")
             assert "Minka" not in str(await memory.observations(MIRA, history=True))
             assert await memory.session(MIRA) == SessionState(), "it may tell what was forgotten"
-            await memory.observe(MIRA)
+            await memory.complete(turn, "that you like tea")
+            assert await memory.observe(MIRA)
             last = asked(scripted)[-1].prompt
             assert "what do you know?" in last
             assert "Minka" not in last
             await memory.undo(MIRA, forgotten.revision_id)
             assert "Minka" in (await memory.begin(MIRA, "and now?")).context.text
+
+    async def test_r05_40_also_what_is_forgotten_while_the_observer_reads(self, store_url: str) -> None:
+        asking, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(request: ChatRequest) -> dict[str, Any]:
+            asking.set()
+            await go_on.wait()
+            return observe_each(request)
+
+        config = replace(observing(), episodic=EpisodicSettings())
+        async with opened(store_url, model(slow), config=config) as memory:
+            turn = await memory.begin(MIRA, "my cat is called Minka")
+            await memory.complete(turn, "noted")
+            observing_it = asyncio.create_task(memory.observe(MIRA))
+            await asking.wait()
+            first = (await memory.history(MIRA, 10))[0]
+            await memory.forget(MIRA, message_id=first.id)
+            go_on.set()
+            await observing_it
+            assert await memory.observations(MIRA, history=True) == []
+            assert await memory.session(MIRA) == SessionState()
+            assert "Minka" not in (await memory.begin(MIRA, "and?")).context.text
+
+    async def test_r05_40_and_in_the_middle_of_a_turn(self, store_url: str) -> None:
+        config = replace(observing(), episodic=EpisodicSettings())
+        async with opened(store_url, model(), config=config) as memory:
+            turn = await memory.begin(MIRA, "my cat is called Minka")
+            await memory.complete(turn, "noted")
+            await memory.observe(MIRA)
+            first = (await memory.history(MIRA, 10))[0]
+            turn = await memory.begin(MIRA, "and?")
+            assert "Minka" in block(turn.context, "observations")
+            await memory.forget(MIRA, message_id=first.id)
+            context = await memory.step(turn, [Message("assistant", "let me see")])
+            assert "Minka" not in context.text
 
     async def test_r05_45_observations_can_be_made_anew(self, store_url: str) -> None:
         async with opened(
@@ -1052,6 +1258,26 @@ class TestWorkers:
             state = await serving._store.observations.state(MIRA)
             assert state.observed_seq == state.last_seq
             assert await is_whole(serving)
+
+    async def test_a_worker_comes_to_an_end_and_leaves_nothing_behind(self, store_url: str) -> None:
+        """Threads that look due and are not must neither make it spin nor stand in the way of others."""
+        apart = observing(in_process=False)
+        larger = observing(in_process=False, observer_threshold_tokens=4_000)
+        async with opened(store_url, model(), config=apart) as memory:
+            for number in range(110):
+                scope = Scope("support", f"early-{number:03}", "t")
+                turn = await memory.begin(scope, "word " * 300)
+                await memory.complete(turn, "yes")
+        async with opened(store_url, model(), config=larger) as memory:
+            last = Scope("zebra", "due", "t")
+            for number in range(4):
+                turn = await memory.begin(last, f"{number} " + "word " * 1_000)
+                await memory.complete(turn, "yes")
+            async with asyncio.timeout(60):
+                await memory.work(once=True)
+            assert (await memory.observing(last)).observed_seq > 0
+            looked = await memory._store.observations.due_threads(NOW, NOW, 1_000)
+            assert looked == [], "none is looked at again before more was said"
 
     async def test_own_models_for_observer_and_reflector(self, sqlite_url: str) -> None:
         observer, reflector = model(), model()

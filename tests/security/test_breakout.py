@@ -43,7 +43,7 @@ from casenotes.learn.transcript import TAG_OPENERS, known_memory, prompts
 from casenotes.models.chat import ChatRequest
 from casenotes.observe import log, session
 from casenotes.observe.reflection import reflector_prompt
-from casenotes.observe.transcript import observer_prompts
+from casenotes.observe.transcript import observer_prompt, requests_for
 from casenotes.prompt import anthropic_request, openai_messages, plain_text
 from casenotes.recall.render import entry_line, memory_block, message_line
 from casenotes.stores.learning import ReceiptRow
@@ -315,7 +315,8 @@ class TestSessionMemory:
             result = Message("tool", "", parts=(ToolResult("c", text),), created_at=WHEN)
             told = json.dumps({"objective": text}).translate(TAG_OPENERS)
             known = "\n".join(log.line(row, UTC) for row in noted(text))
-            (request,) = observer_prompts([call, result], known, told, UTC, len)
+            (transcript_text,) = requests_for([call, result], UTC, len).transcripts
+            request = observer_prompt(transcript_text, known, told)
             parts = ("notes", "session", "untrusted-transcript")
             assert tags_of(request) == [f"<{end}{part}>" for part in parts for end in ("", "/")]
             inner = request.split("<untrusted-transcript>\n")[1].split("\n</untrusted-transcript>")[0]

@@ -62,11 +62,25 @@ class TestWhatIsObserved:
         assert batch(talk, size=50, ready=799) == 0
         assert batch(talk, size=50, ready=800) == 2
 
-    def test_a_flush_takes_all_but_a_call_that_waits(self) -> None:
-        assert batch([user(), answer()], size=1, flush=True) == 2
-        assert batch([user("hello?")], size=1, flush=True) == 1
-        assert batch([user(), answer(), user(), call("a")], size=1, flush=True) == 3
-        assert batch([user(), call("lost"), user()], size=1, flush=True) == 3
+    def test_a_flush_takes_everything(self) -> None:
+        """It comes when no turn is under way: nobody will answer a call any more."""
+        for talk in (
+            [user(), answer()],
+            [user("hello?")],
+            [user(), call("lost")],
+            [user(), call("lost"), user()],
+        ):
+            assert batch(talk, size=1, flush=True) == len(talk)
+
+    def test_who_only_speaks_is_observed_too(self) -> None:
+        """Imported notes have no answers; of the newest of them a tail stays."""
+        assert observable([user(f"note {n}") for n in range(9)]) == 0, "all of them are in the tail"
+        assert batch([user(f"note {n}") for n in range(9)]) == 2
+
+    def test_ten_thousand_messages_take_no_time(self) -> None:
+        """Looking for the newest step once for each of them took minutes."""
+        talk = numbered([user(), answer()] * 5_000)
+        assert next_batch(talk, [1] * 10_000, 0, LIMITS, flush=False)
 
     def test_batches_are_small_so_that_activations_can_leave_what_they_should(self) -> None:
         talk = [user(), answer()] * 4 + [user()]
@@ -125,8 +139,7 @@ class TestAnyConversation:
         messages = conversation(steps)
         while taken := next_batch(messages, [size] * len(messages), 0, LIMITS, flush=True):
             messages = messages[len(taken) :]
-        waiting = {i for i, message in enumerate(messages) if message.parts}
-        assert not messages or waiting, "only calls that wait, and what stands beside them, are left"
+        assert messages == []
 
     @given(STEPS)
     def test_halves_are_shorter_or_the_same(self, steps: list[str]) -> None:
@@ -149,9 +162,17 @@ def test_a_small_context_lowers_the_threshold() -> None:
 
     limits = Limits.of(Settings(budget=BudgetSettings(10_000, 1_000)))
     assert (limits.threshold, limits.tail, limits.step) == (4_500, 900, 900)
+    assert (limits.render, limits.reflect) == (3_000, 3_000), "the log must not take the room of messages"
 
 
 def test_without_buffering_everything_waits_for_the_threshold() -> None:
     from casenotes.config import ObservationalSettings, Settings
 
-    assert Limits.of(Settings(observational=ObservationalSettings(buffer_ratio=0))).step == 30_000
+    limits = Limits.of(Settings(observational=ObservationalSettings(buffer_ratio=0)))
+    assert (limits.step, limits.next_step(0), limits.next_step(29_999)) == (30_000, 30_000, 30_000)
+
+
+def test_a_log_that_would_not_be_shown_whole_is_condensed() -> None:
+    from casenotes.config import ObservationalSettings, Settings
+
+    assert Limits.of(Settings(observational=ObservationalSettings(render_token_budget=900))).reflect == 900

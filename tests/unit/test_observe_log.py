@@ -18,7 +18,6 @@ from casenotes.tokens import estimate_tokens
 from casenotes.types import PRIORITIES, Scope, SessionState
 
 BERLIN = ZoneInfo("Europe/Berlin")
-LATER = NOON + timedelta(days=30)
 
 
 class TestRendering:
@@ -107,18 +106,18 @@ class TestBudget:
 
 class TestForgetting:
     def test_r05_40_a_row_made_of_a_forgotten_message_is_touched(self) -> None:
-        made = row("o5", covers=((3, 6), (9, 9)), created_at=NOON)
-        assert is_touched(made, [Forgotten(4, LATER)])
-        assert is_touched(made, [Forgotten(9, LATER)])
-        assert not is_touched(made, [Forgotten(7, LATER)])
-        assert not is_touched(made, [Forgotten(4, NOON - timedelta(hours=1))]), "it was not read then"
+        made = row("o5", covers=((3, 6), (9, 9)), seen_change=7)
+        assert is_touched(made, [Forgotten(4, 8)])
+        assert is_touched(made, [Forgotten(9, 8)])
+        assert not is_touched(made, [Forgotten(7, 8)])
+        assert not is_touched(made, [Forgotten(4, 7)]), "it was not read then"
 
     def test_r05_40_a_state_that_may_tell_it_is_not_told(self) -> None:
-        state = Observing(Scope("a", "u", "t"), session=SessionState("x"), session_seq=6, session_at=NOON)
+        state = Observing(Scope("a", "u", "t"), session=SessionState("x"), session_seq=6, session_change=7)
         assert session_without(state, []) == SessionState("x")
-        assert session_without(state, [Forgotten(4, LATER)]) == SessionState()
-        assert session_without(state, [Forgotten(7, LATER)]) == SessionState("x")
-        assert session_without(state, [Forgotten(4, NOON - timedelta(hours=1))]) == SessionState("x")
+        assert session_without(state, [Forgotten(4, 8)]) == SessionState()
+        assert session_without(state, [Forgotten(7, 8)]) == SessionState("x")
+        assert session_without(state, [Forgotten(4, 7)]) == SessionState("x")
 
     def test_r05_40_what_was_merged_with_it_is_shown_again(self) -> None:
         clean, dirty = row("o1", covers=((1, 2),)), row("o3", covers=((3, 4),))
@@ -126,7 +125,7 @@ class TestForgetting:
         twice = row("m2.0", covers=((1, 6),), supersedes=("m1.0", "o5"), position=1_000)
         other = row("o5", covers=((5, 6),))
         every = {one.id: one for one in (clean, dirty, merged, twice, other)}
-        forgotten = [Forgotten(3, LATER)]
+        forgotten = [Forgotten(3, 8)]
         assert without_forgotten([twice], every, forgotten) == [clean, other]
         assert without_forgotten([twice], every, []) == [twice]
         assert without_forgotten([dirty, clean], every, forgotten) == [clean]

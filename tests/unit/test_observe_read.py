@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from observing import NOON, numbered, user
 
 from casenotes.errors import UnreadableOutput
-from casenotes.observe.moments import happened_at
+from casenotes.observe.moments import Moments
 from casenotes.observe.read import MAX_TEXT, Answer, Noted, read_answer, updated
 from casenotes.types import SessionState
 
@@ -164,6 +165,15 @@ class TestLines:
             "follow_ups": ["pay", "send"],
         }
 
+    @pytest.mark.parametrize(
+        "endless", ["*" * 300_000, "* x" + " " * 300_000 + "y", "- " * 150_000, "(" * 300_000]
+    )
+    def test_no_text_takes_long(self, endless: str) -> None:
+        """Each took minutes with a pattern that tries again from every place."""
+        for text in (endless, f"* INFO {endless}"):
+            with suppress(UnreadableOutput):
+                read_answer(text)
+
     @given(st.text(max_size=300))
     def test_any_text_is_read_or_refused(self, text: str) -> None:
         try:
@@ -203,8 +213,8 @@ class TestSession:
             "book", "paid", ("economy",), (), ""
         )
 
-    def test_an_empty_objective_does_not_wipe_the_one_that_is_known(self) -> None:
-        assert updated(self.KNOWN, Answer((), {"objective": ""})).objective == "book"
+    def test_an_objective_that_is_reached_can_be_taken_back(self) -> None:
+        assert updated(self.KNOWN, Answer((), {"objective": ""})).objective == ""
 
     @pytest.mark.parametrize(
         "odd", ["text", 7, [], {"decisions": 5, "objective": ["x"]}, {"follow_ups": [1, None, "x"]}]
@@ -221,8 +231,8 @@ class TestMoments:
 
     def test_a_time_of_day_gets_the_day_of_its_messages(self) -> None:
         said = numbered([user(), user()])
-        assert happened_at("12:02", said, UTC) == NOON + timedelta(minutes=2)
-        assert happened_at("13:02", said, self.BERLIN) == NOON + timedelta(minutes=2)
+        assert Moments(said, UTC).at("12:02") == NOON + timedelta(minutes=2)
+        assert Moments(said, self.BERLIN).at("13:02") == NOON + timedelta(minutes=2)
 
     def test_across_midnight_the_day_that_fits(self) -> None:
         late = datetime(2026, 11, 18, 23, 50, tzinfo=UTC)
@@ -230,17 +240,30 @@ class TestMoments:
         said = [
             type(m)(m.role, m.text, created_at=late + timedelta(minutes=20 * n)) for n, m in enumerate(said)
         ]
-        assert happened_at("00:05", said, UTC) == datetime(2026, 11, 19, 0, 5, tzinfo=UTC)
-        assert happened_at("23:55", said, UTC) == datetime(2026, 11, 18, 23, 55, tzinfo=UTC)
+        assert Moments(said, UTC).at("00:05") == datetime(2026, 11, 19, 0, 5, tzinfo=UTC)
+        assert Moments(said, UTC).at("23:55") == datetime(2026, 11, 18, 23, 55, tzinfo=UTC)
+
+    def test_of_several_days_the_one_on_which_something_was_said_then(self) -> None:
+        said = [type(user())("user", "x", created_at=NOON + timedelta(days=n, minutes=7 * n)) for n in range(3)]
+        assert Moments(said, UTC).at("12:07") == NOON + timedelta(days=1, minutes=7)
+        assert Moments(said, UTC).at("2026-11-20 12:14") == NOON + timedelta(days=2, minutes=14)
+
+    @pytest.mark.parametrize("year", [1, 9999])
+    @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo", "UTC"])
+    def test_the_ends_of_the_calendar(self, year: int, zone: str) -> None:
+        moment = datetime(year, 1 if year == 1 else 12, 1 if year == 1 else 31, 0, 30, tzinfo=UTC)
+        said = [type(user())("user", "x", created_at=moment)]
+        for text in ("00:30", "12:00", ""):
+            assert Moments(said, ZoneInfo(zone)).at(text) == moment
 
     @pytest.mark.parametrize("odd", ["", "noon", "25:99", "03:00", "2020-01-01 12:01", "2026-13-45 12:01"])
     def test_what_lies_outside_is_the_first_message(self, odd: str) -> None:
-        assert happened_at(odd, numbered([user(), user()]), UTC) == NOON + timedelta(minutes=1)
+        assert Moments(numbered([user(), user()]), UTC).at(odd) == NOON + timedelta(minutes=1)
 
     def test_r05_30_a_clock_that_goes_backwards(self) -> None:
         times = [NOON, NOON - timedelta(hours=2)]
         said = [type(user())("user", "x", created_at=time) for time in times]
-        assert happened_at("10:00", said, UTC) == times[1]
+        assert Moments(said, UTC).at("10:00") == times[1]
 
 
 def test_a_noted_row_has_defaults() -> None:

@@ -68,10 +68,15 @@ class TestMerges:
         assert candidate("", merge("o2 o3", "On 2026-11-18 looked for flights on 2026-11-20.")).rows
 
     def test_r05_25_critical_rows_are_merged_only_with_all_they_name(self) -> None:
-        lost = candidate("", merge("o1 o2", "The user wants a reservation changed."))
-        assert lost.rows == []
-        assert lost.refused == ["loses NO6JO3"]
-        (kept,) = candidate("", merge("o1 o2", "NO6JO3 is to be changed; looked it up.", "info")).rows
+        for text in (
+            "The user wants a reservation changed.",
+            "The user does not want the reservation NO6JO3 changed.",
+        ):
+            lost = candidate("", merge("o1 o2", text))
+            assert lost.rows == []
+            assert lost.refused[0].startswith("loses The user wants the reservation NO6JO3 changed.")
+        text = "Looked it up: the user wants the reservation NO6JO3 changed, and soon."
+        (kept,) = candidate("", merge("o1 o2", text, "info")).rows
         assert kept.priority == "critical"
 
     @pytest.mark.parametrize(
@@ -125,8 +130,9 @@ class TestCandidates:
 
     def test_r05_23_nor_one_that_is_as_good_as_empty(self) -> None:
         rows = [row(f"o{n}", f"thing {n}", tokens=100) for n in range(1, 60)]
-        wiped = Candidate(5_900, 20, [row("m1.0", "x", tokens=20, supersedes=tuple(r.id for r in rows))])
-        assert not is_usable(wiped, rows)
+        assert not is_usable(Candidate(5_900, 100, [], [one.id for one in rows[:-1]]), rows)
+        told = row("m1.0", "All of it was done.", tokens=20, supersedes=tuple(one.id for one in rows))
+        assert is_usable(Candidate(5_900, 20, [told]), rows), "in other words it is still told"
 
     def test_r05_28_what_does_not_get_shorter_is_not_worth_it(self) -> None:
         assert not is_usable(Candidate(280, 280), ROWS)
@@ -193,7 +199,14 @@ PROPOSALS = st.builds(
             {
                 "supersedes": st.lists(NAMES, max_size=7),
                 "priority": st.sampled_from(["critical", "info", "x"]),
-                "text": st.sampled_from(["NO6JO3: all is well.", "All is well.", "", "Offered HAT136, paid."]),
+                "text": st.sampled_from(
+                    [
+                        "The user wants the reservation NO6JO3 changed. All is well.",
+                        "All is well.",
+                        "",
+                        "HAT136, paid.",
+                    ]
+                ),
             }
         ),
         max_size=4,
@@ -227,7 +240,7 @@ def test_r05_25_an_id_in_a_critical_row_survives_ten_reflections() -> None:
             "drop": names,
             "merge": [
                 merge(" ".join(names[:2]), "All of it is done."),
-                merge(" ".join(names[:3]), "ZX-4711 open."),
+                merge(" ".join(names[:3]), "Ticket ZX-4711 must not be closed. All else is done."),
             ],
         }
         measure = Measure(UTC, estimate_tokens, f"m{number}", NOON)

@@ -88,7 +88,8 @@ def _messages(loop: dict[str, Any], number: int) -> Iterator[Message]:
         ]
         waiting += [call.id for call in calls]
         if said["role"] == "tool":
-            yield Message("tool", "", parts=(ToolResult(waiting.pop(0), said["text"]),))
+            name = waiting.pop(0) if waiting else f"{number}-{place}"
+            yield Message("tool", "", parts=(ToolResult(name, said["text"]),))
         else:
             yield Message(said["role"], said["text"] or "", parts=tuple(calls))
 
@@ -96,9 +97,9 @@ def _messages(loop: dict[str, Any], number: int) -> Iterator[Message]:
 def joined(loops: Sequence[Sequence[Message]], tokens: int) -> list[Message]:
     """One loop after the other, and from the beginning again, until they take so many tokens."""
     said: list[Message] = []
-    for number, loop in enumerate(cycle(loops)):
+    for number, loop in enumerate(cycle([loop for loop in loops if loop])):
         said += [_renamed(message, number) for message in loop]
-        tokens -= sum(estimate_tokens(message.search_text) for message in loop)
+        tokens -= sum(1 + estimate_tokens(message.search_text) for message in loop)
         if tokens <= 0:
             return said
     return said

@@ -295,7 +295,9 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
 
 def _provider(ctx: RunContext[Any]) -> str | None:
     """Who is asked in a run: another one than before has no prompt of the thread in its cache."""
-    return f"{ctx.model.system}:{ctx.model.model_name}" if isinstance(ctx.model, Model) else None
+    with suppress(Exception):  # a model need not know its name
+        return f"{ctx.model.system}:{ctx.model.model_name}" if isinstance(ctx.model, Model) else None
+    return None
 
 
 def _instructions(scope: AnyScope) -> str:

@@ -120,8 +120,14 @@ class ContextMaker:
         return window(log, own, left, self._prompt_tokens // JUMPS, self._size).messages
 
     def _room(self, log: Sequence[Message], own: set[str]) -> int:
-        """What blocks may take: all but what must stay of the turn; other messages get what is left."""
-        return max(0, self._prompt_tokens - staying_tokens(log, own, self._size))
+        """What blocks may take: all but what must stay of the turn; other messages get what is left.
+
+        In an observed thread messages that nothing stands for yet have their room, too.
+        """
+        staying = staying_tokens(log, own, self._size)
+        if self._session.is_on:
+            staying = max(staying, min(sum(map(self._size, log)), self._session.limits.threshold))
+        return max(0, self._prompt_tokens - staying)
 
     def _context(
         self,

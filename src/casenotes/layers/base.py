@@ -59,7 +59,7 @@ class Recalled:
     shown: tuple[Shown, ...] = ()
     left_out: tuple[str, ...] = ()
     fit: Callable[[int], Recalled] | None = None
-    version: int | None = None
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

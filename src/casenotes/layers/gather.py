@@ -71,7 +71,7 @@ class Gatherer:
     ) -> list[Answer]:
         """The answers of all layers, in the order of their slots; `previous` blocks are of the same turn."""
         ordered = sorted(layers, key=lambda layer: layer.slot)
-        requests = self._requests(ordered, request, total, previous)
+        requests = list(self._requests(ordered, request, total, previous))
         tasks = [
             asyncio.create_task(self._ask(layer, own)) for layer, own in zip(ordered, requests, strict=True)
         ]
@@ -84,8 +84,8 @@ class Gatherer:
                 task.cancel()
         await self._let_end(late)
         return [
-            self._late(layer, request) if task in late or task.cancelled() else task.result()
-            for layer, task in zip(ordered, tasks, strict=True)
+            self._late(layer, own) if task in late or task.cancelled() else task.result()
+            for layer, own, task in zip(ordered, requests, tasks, strict=True)
         ]
 
     def _requests(
@@ -115,15 +115,20 @@ class Gatherer:
             recalled, tokens = Recalled(), 0
             if not _is_cancelled():
                 recalled = self._failed(layer, request, error)
+                tokens = self._size(recalled)
         return Answer(layer, request, recalled, tokens, time.perf_counter() - started)
 
     def _late(self, layer: Layer, request: RecallRequest) -> Answer:
-        return Answer(layer, request, self._failed(layer, request, "late"), 0, self._deadline_seconds)
+        recalled = self._failed(layer, request, "late")
+        return Answer(layer, request, recalled, self._size(recalled), self._deadline_seconds)
 
     def _failed(self, layer: Layer, request: RecallRequest, error: Exception | str) -> Recalled:
         problem = error if isinstance(error, str) else mask(f"{type(error).__name__}: {error}")
         self._events.emit("layer.failed", request.scope, source=layer.name, error=problem)
-        return Recalled(left_out=(f"failed: {problem}",))
+        told = (f"failed: {problem}",)
+        if layer.stable and request.previous is not None:  # a prompt must not lose its beginning for that
+            return Recalled(request.previous.text, left_out=told, version=request.previous.version)
+        return Recalled(left_out=told)
 
     def _size(self, recalled: Recalled) -> int:
         """Counted here, whatever the layer says."""

@@ -10,9 +10,10 @@ from casenotes.config import ObservationalSettings
 from casenotes.layers.base import BaseLayer, LayerScope, Recalled, RecallRequest, TokenRange
 from casenotes.learn.prompts import prompt
 from casenotes.observe import log, session
+from casenotes.observe.limits import Limits
 from casenotes.observe.tools import zone_for
 from casenotes.stores.base import Store
-from casenotes.stores.observations import Observing, is_touched, session_without
+from casenotes.stores.observations import Forgotten, Observing, is_touched, session_without
 from casenotes.tokens import TokenCounter
 from casenotes.types import Observation, Outcome, Scope, SessionState
 
@@ -27,24 +28,30 @@ class ObservationsLayer(BaseLayer):
     every_step = True
     learns_from: Sequence[Outcome] = ()
 
-    def __init__(self, store: Store, settings: ObservationalSettings, count_tokens: TokenCounter) -> None:
+    def __init__(
+        self, store: Store, settings: ObservationalSettings, limits: Limits, count_tokens: TokenCounter
+    ) -> None:
         self._store = store
         self._settings = settings
         self._count_tokens = count_tokens
-        most = settings.render_token_budget
-        self.budget = TokenRange(min(settings.min_block_tokens, most), most)
+        is_scarce = limits.render < settings.render_token_budget
+        least = limits.render if is_scarce else min(settings.min_block_tokens, limits.render)
+        self.budget = TokenRange(least, limits.render)  # scarce room must not depend on other blocks
 
     async def recall(self, request: RecallRequest) -> Recalled:
         """The log, or what has room of it; as it was shown last if it has not changed since."""
         state = await self._store.observations.state(request.scope)
-        if request.previous is not None and request.previous.version == state.version:
-            return Recalled(request.previous.text, version=state.version)
-        rows = await shown_rows(self._store, request.scope, state)
+        forgotten = await self._store.observations.forgotten(request.scope) if state.version else []
+        version = f"{state.version}/{max((one.change for one in forgotten), default=0)}"
+        shown = request.previous
+        if shown is not None and shown.version == version and shown.tokens <= request.max_tokens:
+            return Recalled(shown.text, version=version)
+        rows = await shown_rows(self._store, request.scope, state, forgotten)
         if not rows:
-            return Recalled(left_out=("nothing was observed yet",), version=state.version)
-        return self._within(rows, request.scope, state.version, request.max_tokens)
+            return Recalled(left_out=("nothing was observed yet",), version=version)
+        return self._within(rows, request.scope, version, request.max_tokens)
 
-    def _within(self, rows: Sequence[Observation], scope: Scope, version: int, most: int) -> Recalled:
+    def _within(self, rows: Sequence[Observation], scope: Scope, version: str, most: int) -> Recalled:
         text, left_out = log.within(rows, most, zone_for(self._settings, scope), self._count_tokens)
         notes = (f"{left_out} observations over the token budget",) if left_out else ()
         again = partial(self._within, rows, scope, version)
@@ -60,7 +67,9 @@ class SessionLayer(BaseLayer):
     every_step = True
     learns_from: Sequence[Outcome] = ()
 
-    def __init__(self, store: Store, settings: ObservationalSettings, count_tokens: TokenCounter) -> None:
+    def __init__(
+        self, store: Store, settings: ObservationalSettings, _limits: Limits, count_tokens: TokenCounter
+    ) -> None:
         self._store = store
         self._settings = settings
         self._count_tokens = count_tokens
@@ -90,15 +99,16 @@ def hint_for(state: Observing, input_seq: int) -> str:
     """How to go on in the middle of a turn; a hint ends with the next thing that the user says."""
     if state.session.hint and state.session_seq > input_seq:
         return state.session.hint
-    return prompt("continuation_hint") if input_seq and state.active_seq >= input_seq else ""
+    return prompt("continuation_hint") if input_seq and state.active_seq > input_seq else ""
 
 
-async def shown_rows(store: Store, scope: Scope, state: Observing) -> list[Observation]:
+async def shown_rows(
+    store: Store, scope: Scope, state: Observing, forgotten: Sequence[Forgotten]
+) -> list[Observation]:
     """The rows of the log, without what was forgotten since they were made."""
     if not state.version:
         return []
     active = await store.observations.log(scope, ["active"])
-    forgotten = await store.observations.forgotten(scope)
     if not any(is_touched(row, forgotten) for row in active):
         return active
     every = await store.observations.log(scope, ["active", "superseded"])

@@ -15,14 +15,14 @@ from typing import Any
 
 from casenotes.clock import Clock
 from casenotes.config import Settings
-from casenotes.errors import CasenotesError, InvalidScope, LeaseLost
+from casenotes.errors import BudgetExceeded, CasenotesError, InvalidScope, LeaseLost, ModelError
 from casenotes.events import Events
-from casenotes.jobs import Failed, Failure, Jobs, LearningFailed
+from casenotes.jobs import Failed, Jobs
 from casenotes.observe.activate import activation
 from casenotes.observe.batch import next_batch
 from casenotes.observe.limits import Limits
 from casenotes.observe.observer import observe
-from casenotes.observe.reflector import is_due, reflect
+from casenotes.observe.reflector import is_due, put_off, reflect
 from casenotes.observe.tools import ObservingTools
 from casenotes.stores.base import Store, Watch
 from casenotes.stores.learning import Lease
@@ -65,13 +65,16 @@ class ObservingWork:
     async def _has_work(self, state: Observing) -> bool:
         if self._is_flushed(state) or is_due(state, self._tools.limits):
             return True
-        ready = state.observed_tokens - state.active_tokens
-        is_early = state.unobserved_tokens < self._tools.limits.next_step(ready)
-        if state.observe_at is None or is_early:  # nobody has had a turn in it, or too little was said
+        if state.observe_at is None:  # nobody has had a turn in it
+            return False
+        due = state.observed_tokens + self._tools.limits.next_step(state.observed_tokens - state.active_tokens)
+        if state.total_tokens < due:
+            if state.total_tokens >= state.observe_at:  # noted with other limits, or before an activation
+                await self._store.postpone(state.scope, state.total_tokens, due)
             return False
         found, batch = await self._next(state.scope)
         if not batch:  # what was said last is too new, or waits for a tool
-            await self._store.postpone(state.scope, found.total_tokens)
+            await self._store.postpone(state.scope, found.total_tokens, found.total_tokens + 1)
         return bool(batch)
 
     def _is_flushed(self, state: Observing) -> bool:
@@ -81,7 +84,7 @@ class ObservingWork:
         state, messages = await self._store.unobserved(scope, MAX_MESSAGES)
         sizes = [self._tools.size(message) for message in messages]
         ready = state.observed_tokens - state.active_tokens
-        flush = self._is_flushed(state)
+        flush = self._is_flushed(state) and not state.is_open
         return state, next_batch(messages, sizes, ready, self._tools.limits, flush=flush)
 
     async def perform(self, lease: Lease, item: Observing) -> None:
@@ -93,7 +96,9 @@ class ObservingWork:
             if not await observe(self._tools, lease, state, batch):
                 return  # somebody else has come further
         if self._is_flushed(state) and state.flush_at is not None:
-            await activate(self._tools.store, self._tools.events, lease.scope, self._tools.limits, flush=True)
+            if not state.is_open:  # whoever is in the middle of a turn keeps what it sees
+                tools = self._tools
+                await activate(tools.store, tools.events, lease.scope, tools.limits, flush=True)
             await self._store.flushed(lease.scope, state.flush_at)
         await self._reflect(lease)
 
@@ -103,10 +108,12 @@ class ObservingWork:
             return
         try:
             await reflect(self._tools, lease, state)
-        except (LeaseLost, asyncio.CancelledError):
+        except LeaseLost:
             raise
-        except Exception as error:
-            raise LearningFailed([Failure("reflector", error)]) from error
+        except (ModelError, BudgetExceeded) as error:
+            told = {"source": "reflector", "error": str(error), "given_up": False}
+            self._tools.events.emit("learning.failed", lease.scope, **told)
+            await put_off(self._tools, lease, state)
 
     async def failed(self, lease: Lease, item: Observing, note: Failed) -> None:
         """See Work.failed. What was given up is tried again when the thread goes on, after a pause."""
@@ -159,6 +166,7 @@ class SessionMemory:
         self._in_process = settings.jobs.in_process
         self.is_on = self._settings.enabled and (tools is not None or not self._in_process)
         self._tools = tools if self._settings.enabled else None
+        self._waited_for: dict[Scope, int] = {}
         self._jobs: Jobs[Observing] | None = None
         if self._tools is not None:
             leases = replace(settings.jobs, lease_seconds=self._settings.lock_ttl_ms / 1_000)
@@ -196,9 +204,9 @@ class SessionMemory:
     async def _change_provider(self, scope: Scope, state: Observing, provider: str) -> None:
         """Another provider has no prompt of this thread in its cache: all that is ready may take over."""
         await self._store.observations.note_provider(scope, provider)
-        if state.provider:
+        ready = state.observed_tokens - state.active_tokens
+        if state.provider and ready >= self.limits.step:  # a little is not worth it: providers may take turns
             await activate(self._store, self._events, scope, self.limits, flush=True)
-            await self._request_flush(scope)
 
     async def after_step(self, scope: Scope, asked: Sequence[Size]) -> Observing:
         """How far the thread has come, when room was made where it was due; `asked` began the turn."""
@@ -216,42 +224,51 @@ class SessionMemory:
         """Activate until the messages are below the threshold; an Observer that is late gets a moment."""
         if state.raw_tokens < self.limits.threshold:
             return state
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._settings.patience_seconds
-        await self._let_finish(scope, state)
+        await self._wait(scope, state, min(GRACE_SECONDS, self._settings.patience_seconds))
         while state.raw_tokens >= self.limits.threshold:
             if not await activate(self._store, self._events, scope, self.limits, asked=asked):
-                if self._jobs is None or not self._in_process or state.attempts:
-                    break
-                await self._jobs.settle(scope, max(0.0, until - loop.time()))
+                await self._wait(scope, state, self._settings.patience_seconds)
                 if (await self._store.observations.state(scope)).observed_seq == state.observed_seq:
                     break
             state = await self._store.observations.state(scope)
         return state
 
-    async def _let_finish(self, scope: Scope, state: Observing) -> None:
-        """What is as good as observed may go as well: the more goes now, the later prompts change again."""
-        if self._jobs is not None and self._in_process and not state.attempts:
-            await self._jobs.settle(scope, min(GRACE_SECONDS, self._settings.patience_seconds))
+    async def _wait(self, scope: Scope, state: Observing, seconds: float) -> None:
+        """For observations that are on their way, unless they fail or were waited for in vain before.
+
+        What is as good as observed may go as well: the more goes at once, the later prompts change again.
+        """
+        in_vain = self._waited_for.get(scope) == state.observed_seq
+        if self._jobs is None or not self._in_process or state.attempts or in_vain:
+            return
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        await self._jobs.settle(scope, seconds)
+        if seconds > GRACE_SECONDS and loop.time() - started >= seconds:
+            if len(self._waited_for) >= MAX_MESSAGES:
+                self._waited_for.clear()
+            self._waited_for[scope] = state.observed_seq
 
     def wake(self, scope: Scope) -> None:
         """There may be something to observe."""
         if self._jobs is not None and self._in_process:
             self._jobs.wake(scope)
 
-    async def flush(self, scope: Scope, timeout: float) -> None:
-        """Observe what is left of a thread now, and wait for it where it is done in this process."""
-        if not self.is_on:
-            return
-        await self._request_flush(scope)
-        if self._in_process:
-            await self.settle(scope, timeout)
+    async def flush(self, scope: Scope, timeout: float) -> bool:
+        """Observe what is left of a thread now, and wait for it where it is done in this process.
 
-    async def _request_flush(self, scope: Scope) -> None:
+        Says whether all of it is observed; of a turn that is under way the newest step is not.
+        """
         if scope.thread_id is None:
             raise InvalidScope(f"{scope!r} has no thread_id; this call works on one thread")
+        if not self.is_on:
+            return False
         await self._store.observations.request_flush(scope, self._clock.now())
         self.wake(scope)
+        if self._in_process:
+            await self.settle(scope, timeout)
+        state = await self._store.observations.state(scope)
+        return state.flush_at is None and not state.attempts
 
     async def settle(self, scope: Scope | None, timeout: float) -> None:
         """Wait until all that is due was observed or has failed once."""
@@ -260,9 +277,9 @@ class SessionMemory:
 
     async def is_settled(self, scope: Scope | None) -> bool:
         """Whether nothing is due in a scope, or at work here."""
-        if self._jobs is None:
+        if self._jobs is None or self._tools is None:
             return True
-        return not await self._jobs.first_tries(scope)
+        return not self._tools.breaker.seconds_left and not await self._jobs.first_tries(scope)
 
     async def run(self, *, once: bool) -> None:
         """Observe threads of the whole store."""

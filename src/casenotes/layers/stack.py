@@ -199,7 +199,10 @@ class Builder:
         settings = self._settings.observational
         if not settings.enabled:
             return []
-        return [layer(self._store, settings, self._count) for layer in (ObservationsLayer, SessionLayer)]
+        limits = Limits.of(self._settings)
+        return [
+            layer(self._store, settings, limits, self._count) for layer in (ObservationsLayer, SessionLayer)
+        ]
 
     def _profile(self) -> ProfileLayer:
         settings = self._settings.profile

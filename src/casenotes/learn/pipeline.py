@@ -44,6 +44,7 @@ from casenotes.types import (
     Observation,
     ObservationStatus,
     Scope,
+    SessionState,
 )
 
 NEIGHBOURS = 8
@@ -123,8 +124,11 @@ async def read_turn(store: Store, scope: Scope, turn_id: str, runs: EpisodesSett
 async def _earlier_observations(store: Store, scope: Scope, messages: Sequence[Message]) -> list[str]:
     """What the model was shown of the thread in short; not what was made of the turn itself."""
     first = min((message.seq or 0 for message in messages), default=0)
-    rows = await _observed(store, scope, ["active"])
-    return [row.text for row in rows if max(last for _, last in row.covers) < first]
+    rows = await _observed(store, scope, ["active", "superseded"])
+    state = await store.observations.state(scope)
+    session = state.session if state.session_seq < first else SessionState()
+    told = [session.objective, session.state, *session.decisions, *session.follow_ups]
+    return [*(row.text for row in rows if max(last for _, last in row.covers) < first), *filter(None, told)]
 
 
 async def _observed(store: Store, scope: Scope, statuses: Sequence[ObservationStatus]) -> list[Observation]:

@@ -7,6 +7,7 @@ waiting for its result stays, too. It waits no longer when the user has spoken s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from casenotes.observe.limits import Limits
 from casenotes.pairs import answered
@@ -23,42 +24,50 @@ def next_batch(
 ) -> list[Message]:
     """The next messages to observe, of those that come after the cursor; none if it is too early.
 
-    `ready` is what was observed and waits to be activated. A flush takes what there is.
+    `ready` is what was observed and waits to be activated. A flush takes all: nobody is at it any more.
     """
-    whole = _borders(messages)
-    end = max((border for border in whole if border <= _observable(messages, flush=flush)), default=0)
-    total, step = sum(sizes[:end]), limits.next_step(ready)
-    if not end or (total < step and not flush):
+    observable = len(messages) if flush else _observable(messages, sizes, limits.tail)
+    borders = [border for border in _borders(messages) if border <= observable]
+    if not borders:
         return []
-    if total > ALL_AT_ONCE * step:
-        most = min(limits.threshold, CATCH_UP_TOKENS) if total >= 2 * limits.threshold else step
-        end = _within(sizes, [border for border in whole if border <= end], most)
-    return list(messages[:end])
+    until = list(accumulate(sizes))
+    total, step = until[borders[-1] - 1], limits.next_step(ready)
+    if total < step and not flush:
+        return []
+    if total <= ALL_AT_ONCE * step:
+        return list(messages[: borders[-1]])
+    most = min(limits.threshold, CATCH_UP_TOKENS) if total >= 2 * limits.threshold else step
+    fitting = [border for border in borders if until[border - 1] <= most]
+    return list(messages[: fitting[-1] if fitting else borders[0]])
 
 
 def halved(messages: Sequence[Message]) -> list[Message]:
-    """The first half of a batch whose answer was cut off; all of it if it cannot be parted."""
+    """The first half of a batch that cannot be read as a whole; all of it if it is one message.
+
+    Rather a call is parted from its result than that nothing can be read.
+    """
+    middle = len(messages) // 2
     borders = [border for border in _borders(messages) if border < len(messages)]
-    if not borders:
-        return list(messages)
-    return list(messages[: min(borders, key=lambda border: abs(border - len(messages) // 2))])
+    best = min(borders, key=lambda border: abs(border - middle), default=middle)
+    return list(messages[: best or len(messages)])
 
 
-def _observable(messages: Sequence[Message], *, flush: bool) -> int:
-    """How many messages come before the newest step and before a call that waits; a flush takes every step."""
-    end = len(messages) if flush else _newest_step(messages)
-    return min([end, *_waiting_calls(messages)])
+def _observable(messages: Sequence[Message], sizes: Sequence[int], tail: int) -> int:
+    """How many messages come before the newest step and before a call that waits."""
+    return min([_newest_step(messages, sizes, tail), *_waiting_calls(messages)])
 
 
-def _newest_step(messages: Sequence[Message]) -> int:
-    """Where the last answer begins with what tools said to it, or what the user has said since."""
+def _newest_step(messages: Sequence[Message], sizes: Sequence[int], tail: int) -> int:
+    """Where the last answer begins with what tools said to it, or what the user has said last."""
     start = len(messages)
     while start and messages[start - 1].role not in ("assistant", "user"):
         start -= 1
     if start and messages[start - 1].role == "assistant":
         return start - 1
-    while start and messages[start - 1].role in ("user", "system"):
+    taken = 0
+    while start and messages[start - 1].role in ("user", "system") and (not taken or taken <= tail):
         start -= 1
+        taken += sizes[start]
     return start
 
 
@@ -87,9 +96,3 @@ def _borders(messages: Sequence[Message]) -> list[int]:
         if not depth:
             borders.append(place + 1)
     return borders
-
-
-def _within(sizes: Sequence[int], borders: Sequence[int], most: int) -> int:
-    """The last border within a size; the first one if a single piece is larger."""
-    fitting = [border for border in borders if sum(sizes[:border]) <= most]
-    return fitting[-1] if fitting else borders[0]

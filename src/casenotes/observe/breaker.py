@@ -17,6 +17,7 @@ class Breaker:
         self._clock = clock
         self._failures = 0
         self._until = 0.0
+        self.has_succeeded = False
 
     @property
     def seconds_left(self) -> float:
@@ -26,6 +27,7 @@ class Breaker:
     def succeeded(self) -> None:
         """The model has answered."""
         self._failures = 0
+        self.has_succeeded = True
 
     def failed(self) -> bool:
         """The model has failed; says whether that was one time too many."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from casenotes.config import Settings
 
+MESSAGES_SHARE = 2
+LOG_SHARE = 3
 TAIL_SHARE = 5
 """After an activation no more than a fifth of the threshold stays as it was said."""
 
@@ -29,21 +31,25 @@ class Limits:
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        """The threshold is at most half of what a prompt may take: blocks need room, too."""
-        observing = settings.observational
-        threshold = min(observing.observer_threshold_tokens, max(1, settings.budget.prompt_tokens // 2))
+        """Messages take at most half of a prompt, the log a third of it: other blocks need room, too.
+
+        A log that is longer than what is shown of it is condensed, whatever its threshold says.
+        """
+        observing, prompt = settings.observational, settings.budget.prompt_tokens
+        threshold = min(observing.observer_threshold_tokens, max(1, prompt // MESSAGES_SHARE))
+        render = min(observing.render_token_budget, max(1, prompt // LOG_SHARE))
         return cls(
             threshold,
             min(observing.raw_tail_tokens, threshold // TAIL_SHARE),
             max(1, int(threshold * observing.buffer_ratio)) if observing.buffer_ratio else threshold,
-            observing.render_token_budget,
-            observing.reflector_threshold_tokens,
+            render,
+            min(observing.reflector_threshold_tokens, render),
             settings.last_messages,
         )
 
     def next_step(self, ready: int) -> int:
         """How much is observed at once when that much waits to be activated: near the threshold, half."""
-        is_near = ready >= self.threshold - self.step
+        is_near = self.step < self.threshold and ready >= self.threshold - self.step
         return max(1, self.step // 2) if is_near else self.step
 
     def besides(self, log: int) -> int:

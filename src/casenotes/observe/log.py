@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, tzinfo
 
 from casenotes.learn.prompts import prompt
+from casenotes.observe.transcript import localised, weekday
 from casenotes.recall.render import block, inert
 from casenotes.stores.observations import Forgotten, is_touched
 from casenotes.tokens import TokenCounter
@@ -21,8 +22,8 @@ BLOCK = "observations"
 
 def line(row: Observation, zone: tzinfo, *, indented: bool = False) -> str:
     """One row: time of day, priority, text, and the days that it speaks of or lasts until."""
-    at = row.at.astimezone(zone)
-    until = row.until.astimezone(zone).date() if row.until else at.date()
+    at = localised(row.at, zone)
+    until = localised(row.until, zone).date() if row.until else at.date()
     notes = [f"until {until.isoformat()}"] if until != at.date() else []
     notes += [f"about {day.isoformat()}" for day in row.dates]
     tail = f" ({'; '.join(notes)})" if notes else ""
@@ -41,10 +42,10 @@ def _lines(rows: Sequence[Observation], zone: tzinfo) -> Iterator[str]:
     shown = {row.id for row in rows}
     day: date | None = None
     for row in rows:
-        own = row.at.astimezone(zone).date()
+        own = localised(row.at, zone).date()
         if own != day:
             day = own
-            yield f"{own.isoformat()} ({own:%A})"
+            yield f"{own.isoformat()} ({weekday(own)})"
         yield line(row, zone, indented=row.parent_id in shown)
 
 

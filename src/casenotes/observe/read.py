@@ -21,6 +21,8 @@ from casenotes.types import PRIORITIES, Priority, SessionState
 
 MAX_ROWS = 500
 MAX_TEXT = 2_000
+MAX_CHARACTERS = 500_000
+MAX_LINE = 10_000
 MAX_SESSION_TEXT = 600
 MAX_SESSION_ITEMS = 20
 
@@ -79,9 +81,9 @@ _BULLET = re.compile(r"(?P<indent>[ \t]*)(?:[*\-•‣]|\d{1,3}[.)])[ \t]+(?P<re
 _MARK = re.compile(r"[*_\[]{0,3}(?P<word>[a-z]+|🔴|🟡|🟢|✅)[\])*_]{0,3}[ \t]*[:\-–]?[ \t]*", re.IGNORECASE)
 _TIME = re.compile(r"\(?(?P<time>(?:\d{4}-\d{2}-\d{2}[ T])?\d{1,2}:\d{2})(?::\d{2})?\)?[ \t]*[:\-–]?[ \t]*")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_ABOUT = re.compile(r"\s*\((?:about|meaning|on|refers to)\s+(?P<day>\d{4}-\d{2}-\d{2})\)\s*$", re.IGNORECASE)
+_ABOUT = re.compile(r" ?\((?:about|meaning|on|refers to)\s+(?P<day>\d{4}-\d{2}-\d{2})\)$", re.IGNORECASE)
 _SESSION_LINE = re.compile(
-    r"[*\- \t]*\**(?P<name>objective|state|decisions?|follow[- _]?ups?|hint)\**[ \t]*:\**[ \t]*(?P<text>\S.*)",
+    r"[*\- \t]*+(?P<name>objective|state|decisions?|follow[- _]?ups?|hint)\**[ \t]*:\**[ \t]*(?P<text>\S.*)",
     re.IGNORECASE,
 )
 
@@ -123,8 +125,8 @@ def updated(session: SessionState, answer: Answer) -> SessionState:
     """Where the conversation stands now: what the answer leaves out stays, hints do not."""
     said = answer.session or {}
     return SessionState(
-        said.get("objective") or session.objective,
-        said.get("state") or session.state,
+        said.get("objective", session.objective),
+        said.get("state", session.state),
         tuple(said.get("decisions", session.decisions)),
         tuple(said.get("follow_ups", session.follow_ups)),
         said.get("hint", ""),
@@ -179,7 +181,7 @@ def _read_lines(text: str) -> Answer:
     indents: list[tuple[int, int]] = []
     session: dict[str, Any] = {}
     day = ""
-    for line in text.splitlines():
+    for line in (given[:MAX_LINE] for given in text[:MAX_CHARACTERS].splitlines()):
         if said := _SESSION_LINE.fullmatch(line.rstrip()):
             _note_session(session, said["name"], said["text"])
             continue
@@ -209,6 +211,7 @@ def _line(text: str) -> Noted | None:
         time, rest = stamp["time"], rest[stamp.end() :]
     if priority is None:
         priority, rest = _marked(rest)
+    rest = collapse(rest)
     about = _ABOUT.search(rest)
     words = _clean(rest[: about.start()] if about else rest, MAX_TEXT)
     return (

@@ -37,9 +37,9 @@ GOOD_SHARE = 0.7
 WORTH_SHARE = 0.9
 """What leaves more than this is not worth a new prompt."""
 
-LEAST_SHARE = 0.01
+LEAST_KEPT_SHARE = 0.02
 LARGE = 2_000
-"""Of a log that large something must be left, however much has been overtaken."""
+"""Of a log that large more must be left than that, unless it was put into other words."""
 
 RAISE = 1.25
 """When nothing shrinks, or it stays too large, the next try comes when the log has grown by a quarter."""
@@ -113,6 +113,7 @@ class Measure:
     count_tokens: TokenCounter
     prefix: str
     at: datetime
+    change: int = 0
 
 
 def reflector_prompt(rows: Sequence[Observation], level: int, zone: tzinfo) -> str:
@@ -193,9 +194,8 @@ def _merge_problem(merge: Merge, sources: Sequence[Observation], zone: tzinfo) -
         return f"nothing to merge under {', '.join(merge.sources)[:100]}"
     if not is_visible(merge.text):
         return f"no text for {', '.join(merge.sources)[:100]}"
-    critical = [row.text for row in sources if row.priority == "critical"]
-    if lost := [name for text in critical for name in unsupported(text, [merge.text])]:
-        return f"loses {', '.join(lost)[:200]}"
+    if lost := [row.text for row in sources if row.priority == "critical" and not _says(merge.text, row.text)]:
+        return f"loses {lost[0][:200]}"
     invented = unsupported(merge.text, [row.text for row in sources] + [_days(row, zone) for row in sources])
     if made_up := [name for name in invented if not _COUNT.fullmatch(name)]:
         return f"names what no row says: {', '.join(made_up)[:200]}"
@@ -203,6 +203,11 @@ def _merge_problem(merge: Merge, sources: Sequence[Observation], zone: tzinfo) -
         return "reads like an instruction"
     texts = [row.text for row in sources]
     return "repeats itself" if repeats_itself([merge.text], texts) else ""
+
+
+def _says(text: str, critical: str) -> bool:
+    """Whether a text has the very words of a critical row: other words may say the opposite."""
+    return collapse(critical).casefold().strip(".!;") in collapse(text).casefold()
 
 
 def _days(row: Observation, zone: tzinfo) -> str:
@@ -224,6 +229,7 @@ def _merged(merge: Merge, sources: Sequence[Observation], number: int, measure: 
         dates=tuple(sorted({day for row in sources for day in row.dates})),
         supersedes=tuple(row.id for row in sources),
         position=min(row.position for row in sources),
+        seen_change=measure.change,
         created_at=measure.at,
     )
     return _counted(row, measure)
@@ -247,7 +253,7 @@ def is_usable(candidate: Candidate, rows: Sequence[Observation]) -> bool:
     left = [row for row in rows if row.id not in gone]
     if not (left or candidate.rows) or candidate.share > WORTH_SHARE:
         return False
-    if candidate.before >= LARGE and candidate.share < LEAST_SHARE:
+    if candidate.before >= LARGE and not candidate.rows and candidate.share < LEAST_KEPT_SHARE:
         return False
     return not repeats_itself([row.text for row in candidate.rows], [row.text for row in rows])
 

@@ -72,6 +72,12 @@ async def reflect(tools: ObservingTools, lease: Lease, state: Observing) -> bool
     return bool(chosen and saved)
 
 
+async def put_off(tools: ObservingTools, lease: Lease, state: Observing) -> None:
+    """A reflection that failed is tried again when the log has grown; observing goes on meanwhile."""
+    tokens = state.log_tokens + state.ready_tokens
+    await tools.store.observations.reflect(lease, Reflected(state.reflected, int(tokens * RAISE) + 1))
+
+
 async def _rows(tools: ObservingTools, lease: Lease) -> list[Observation]:
     """The log, without what the user had forgotten since: nobody shall put that into other words."""
     active = await tools.store.observations.log(lease.scope, ["active"])
@@ -84,7 +90,7 @@ async def _chosen(
 ) -> Candidate | None:
     """The best candidate of as many levels as it takes; None if the log does not get shorter."""
     zone = zone_for(tools.settings, lease.scope)
-    measure = Measure(zone, tools.count_tokens, f"m{state.version}", tools.clock.now())
+    measure = Measure(zone, tools.count_tokens, f"m{state.version}", tools.clock.now(), state.change)
     candidates: list[Candidate] = []
     for level in range(len(LEVELS)):
         question = (prompt("reflect"), reflector_prompt(rows, level, zone))

@@ -68,7 +68,7 @@ async def ask(
         reply = await asker.ask(scope, task, system, prompt, schema)
     except ModelError as error:
         await tools.store.observations.add_usage(scope, tools.day, error.calls, 0)
-        if tools.breaker.failed():
+        if not error.is_final and tools.breaker.failed():  # what is refused says nothing of others
             pause = tools.settings.breaker_seconds
             tools.events.emit("observing.paused", scope, source="observer", seconds=pause, error=str(error))
         raise

@@ -22,7 +22,7 @@ CHARACTERS_A_TOKEN = 4
 REPLACED_BY_NOTHING = ""
 NONE = "[]"
 Time = Callable[[Any], Any]
-_COUNTED = [field.name for field in fields(Observing)][5:]
+_COUNTED = [field.name for field in fields(Observing)][7:]
 """The columns of the table `observing`, as they stand in the statements."""
 
 
@@ -45,19 +45,17 @@ def watch_values(watch: Watch, time: Time) -> Values:
 
 def observing_from_row(row: Sequence[Any], time: Time) -> Observing:
     """How far a thread has come; one that nobody has observed yet has no counters."""
-    agent, resource, thread, last_seq, tokens, observe_at, flush_at, *counted = row
+    agent, resource, thread, last_seq, tokens, observe_at, flush_at, change, is_open, *counted = row
     known = {name: value for name, value in zip(_COUNTED, counted, strict=True) if value is not None}
     if "session" in known:
         known["session"] = session_from_json(known["session"])
-    for name in ("due_at", "session_at"):
-        if name in known:
-            known[name] = time(known[name])
+    if "due_at" in known:
+        known["due_at"] = time(known["due_at"])
     for name in ("reflecting", "dead"):
         known[name] = bool(known.get(name))
     flush = time(flush_at) if flush_at is not None else None
-    return Observing(
-        Scope(agent, resource or None, thread), last_seq, tokens, observe_at=observe_at, flush_at=flush, **known
-    )
+    scope = Scope(agent, resource or None, thread)
+    return Observing(scope, last_seq, tokens, observe_at, flush, change or 0, bool(is_open), **known)
 
 
 def session_from_json(text: str) -> SessionState:
@@ -91,6 +89,7 @@ def observation_from_row(row: Sequence[Any], time: Time) -> Observation:
         successor,
         tokens,
         position,
+        seen_change,
         created,
     ) = row
     return Observation(
@@ -107,6 +106,7 @@ def observation_from_row(row: Sequence[Any], time: Time) -> Observation:
         successor,
         tokens,
         position,
+        seen_change,
         time(created),
     )
 
@@ -121,6 +121,7 @@ def observed_values(key: Values, observed: Observed, time: Callable[[datetime], 
         "outcome": observed.outcome,
         "session": json.dumps(asdict(observed.session), ensure_ascii=False),
         "step": observed.step,
+        "change": observed.change,
         "at": time(observed.at),
     }
 
@@ -146,6 +147,7 @@ def observation_values(
             "status": row.status,
             "supersedes": json.dumps(row.supersedes),
             "tokens": row.tokens,
+            "change": row.seen_change,
             "at": time(row.created_at or row.at),
         }
         for row in rows

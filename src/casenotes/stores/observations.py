@@ -24,6 +24,7 @@ class Observing:
     """How far observing a thread has come, and the counters that tell what is due.
 
     `total_tokens` is all that was said; tokens of other names are its share up to the pointer of that name.
+    `is_open` while a turn is under way; `change` is the scope's change number.
     """
 
     scope: Scope
@@ -31,6 +32,8 @@ class Observing:
     total_tokens: int = 0
     observe_at: int | None = None
     flush_at: datetime | None = None
+    change: int = 0
+    is_open: bool = False
     observed_seq: int = 0
     observed_tokens: int = 0
     active_seq: int = 0
@@ -46,7 +49,7 @@ class Observing:
     reflected: str = ""
     session: SessionState = field(default_factory=SessionState)
     session_seq: int = 0
-    session_at: datetime | None = None
+    session_change: int = 0
     provider: str = ""
     attempts: int = 0
     due_at: datetime | None = None
@@ -87,7 +90,8 @@ class Batch:
 class Observed:
     """What was made of the messages after the cursor `seen` up to `last_seq`.
 
-    The next observation is due when so many tokens as `step` have come after it.
+    The next observation is due when so many tokens as `step` have come after it. The messages were read at
+    that `change` of the scope.
     """
 
     seen: int
@@ -97,6 +101,7 @@ class Observed:
     session: SessionState
     step: int
     at: datetime
+    change: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +145,17 @@ class Ready(NamedTuple):
 
 
 class Forgotten(NamedTuple):
-    """A message that was forgotten, and when: rows made of it before must not be shown any more."""
+    """A message that was forgotten, and at which change of its scope: rows that were made of it before are
+    not shown any more. Clocks of several machines could not tell what came first."""
 
     seq: int
-    at: datetime
+    change: int
 
 
 def is_touched(row: Observation, forgotten: Iterable[Forgotten]) -> bool:
     """Whether a row was made of a message that was forgotten since."""
     return any(
-        first <= message.seq <= last and (row.created_at is None or row.created_at <= message.at)
+        first <= message.seq <= last and row.seen_change < message.change
         for message in forgotten
         for first, last in row.covers
     )
@@ -157,8 +163,7 @@ def is_touched(row: Observation, forgotten: Iterable[Forgotten]) -> bool:
 
 def session_without(state: Observing, forgotten: Iterable[Forgotten]) -> SessionState:
     """Where a conversation stands; nothing of it if something was forgotten since that it may tell."""
-    noted = state.session_at
-    is_old = any(one.seq <= state.session_seq and (noted is None or noted <= one.at) for one in forgotten)
+    is_old = any(one.seq <= state.session_seq and state.session_change < one.change for one in forgotten)
     return SessionState() if is_old else state.session
 
 
@@ -227,8 +232,8 @@ class ObservationStore(Protocol):
         """The rest of a thread is to be observed from that time on."""
         ...
 
-    async def postpone(self, scope: Scope, tokens: int) -> None:
-        """Nothing can be observed before more than so many tokens were said."""
+    async def postpone(self, scope: Scope, tokens: int, until: int) -> None:
+        """Nothing can be observed before so many tokens were said; `tokens` had been when that was decided."""
         ...
 
     async def flushed(self, scope: Scope, until: datetime) -> None:

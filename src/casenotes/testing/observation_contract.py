@@ -69,6 +69,9 @@ class ObservationContract:
         await store.append(ANN, [said("a", tokens=7), said("b", tokens=5)])
         await store.append(ANN, [said("b", tokens=5), said("c", "x" * 40)])
         state = await store.observations.state(ANN)
+        assert (state.change, state.is_open) == ((await store.freshness(ANN)).change, False)
+        await store.append(ANN, [], TurnMark("t", "open", NOON))
+        assert (await store.observations.state(ANN)).is_open
         assert (state.last_seq, state.total_tokens) == (3, 7 + 5 + 4 + 10)
         assert (state.raw_tokens, state.unobserved_tokens, state.observe_at) == (26, 26, None)
 
@@ -94,9 +97,9 @@ class ObservationContract:
         lease = await held(store, BOB)
         assert await store.observations.due_threads(NOON, NOON, 10) == []
         await store.jobs.release(lease)
-        await store.observations.postpone(BOB, 199)
+        await store.observations.postpone(BOB, 199, 300)
         assert await store.observations.due_threads(NOON, NOON, 10) == [BOB], "more was said meanwhile"
-        await store.observations.postpone(BOB, 200)
+        await store.observations.postpone(BOB, 200, 201)
         assert await store.observations.due_threads(NOON, NOON, 10) == []
         await store.append(BOB, [said("late", tokens=1)])
         assert await store.observations.due_threads(NOON, NOON, 10) == [BOB]
@@ -122,6 +125,7 @@ class ObservationContract:
             until=NOON + timedelta(hours=1),
             dates=(date(2026, 12, 1), date(2027, 1, 1)),
             parent_id="o1.0",
+            seen_change=5,
         )
         assert await store.observations.save(await held(store), observed(0, 2, whole))
         assert await store.observations.log(ANN, ["ready"]) == [whole]
@@ -282,7 +286,8 @@ class ObservationContract:
         assert ids((await store.observations.window(ANN, 10))[1]) == ["t1-m1", "t1-m3", "t1-m4"]
         assert ids((await store.observations.unobserved(ANN, 10))[1]) == ["t1-m1", "t1-m3", "t1-m4"]
         assert [seq for seq, _ in (await store.observations.ready(ANN, 9)).newest] == [4, 3, 1]
-        assert await store.observations.forgotten(ANN) == [Forgotten(2, NOON)]
+        change = (await store.observations.state(ANN)).change
+        assert await store.observations.forgotten(ANN) == [Forgotten(2, change)]
         await store.revisions.undo(ANN, "r1", NOON)
         assert await store.observations.forgotten(ANN) == []
 

@@ -95,7 +95,7 @@ class PostgresObservations:
     async def forgotten(self, scope: Scope) -> list[Forgotten]:
         """See ObservationStore.forgotten."""
         rows = await self._access.fetch(scope, "forgotten_messages", thread_key(scope))
-        return [Forgotten(seq, at) for seq, at in rows]
+        return [Forgotten(seq, change) for seq, change in rows]
 
     async def save(self, lease: Lease, observed: Observed) -> bool:
         """See ObservationStore.save."""
@@ -155,9 +155,9 @@ class PostgresObservations:
         """See ObservationStore.request_flush."""
         await self._run(scope, {"at": at}, "request_flush")
 
-    async def postpone(self, scope: Scope, tokens: int) -> None:
+    async def postpone(self, scope: Scope, tokens: int, until: int) -> None:
         """See ObservationStore.postpone."""
-        await self._run(scope, {"tokens": tokens}, "postpone_observation")
+        await self._run(scope, {"tokens": tokens, "until": until}, "postpone_observation")
 
     async def flushed(self, scope: Scope, until: datetime) -> None:
         """See ObservationStore.flushed."""

@@ -957,26 +957,38 @@ UPDATE casenotes.threads SET observe_at = coalesce(observe_at, %(step)s), to_obs
    AND (observe_at IS NULL OR (%(flush_at)s::timestamptz IS NOT NULL AND (flush_at IS NULL OR flush_at < %(unless)s::timestamptz)))
 
 -- name: observing_state
-SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
+SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at,
+       (SELECT s.change FROM casenotes.scopes AS s WHERE s.agent_id = t.agent_id AND s.resource_id = t.resource_id),
+       EXISTS (SELECT 1 FROM casenotes.turns AS u
+                WHERE u.agent_id = t.agent_id AND u.resource_id = t.resource_id AND u.thread_id = t.thread_id AND u.status = 'open'),
+       o.observed_seq, o.observed_tokens,
        o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
-       o.session, o.session_seq, o.session_at, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+       o.session, o.session_seq, o.session_change, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM casenotes.threads AS t LEFT JOIN casenotes.observing AS o
     ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
  WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
 
 -- name: observing_states
-SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
+SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at,
+       (SELECT s.change FROM casenotes.scopes AS s WHERE s.agent_id = t.agent_id AND s.resource_id = t.resource_id),
+       EXISTS (SELECT 1 FROM casenotes.turns AS u
+                WHERE u.agent_id = t.agent_id AND u.resource_id = t.resource_id AND u.thread_id = t.thread_id AND u.status = 'open'),
+       o.observed_seq, o.observed_tokens,
        o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
-       o.session, o.session_seq, o.session_at, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+       o.session, o.session_seq, o.session_change, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM casenotes.threads AS t LEFT JOIN casenotes.observing AS o
     ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
  WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s
    AND t.observe_at IS NOT NULL AND (t.to_observe OR t.flush_at IS NOT NULL OR o.ready_tokens > 0)
 
 -- name: dead_observing
-SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
+SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at,
+       (SELECT s.change FROM casenotes.scopes AS s WHERE s.agent_id = t.agent_id AND s.resource_id = t.resource_id),
+       EXISTS (SELECT 1 FROM casenotes.turns AS u
+                WHERE u.agent_id = t.agent_id AND u.resource_id = t.resource_id AND u.thread_id = t.thread_id AND u.status = 'open'),
+       o.observed_seq, o.observed_tokens,
        o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
-       o.session, o.session_seq, o.session_at, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+       o.session, o.session_seq, o.session_change, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM casenotes.observing AS o JOIN casenotes.threads AS t
     ON t.agent_id = o.agent_id AND t.resource_id = o.resource_id AND t.thread_id = o.thread_id
  WHERE o.dead ORDER BY o.due_at DESC LIMIT %(limit)s
@@ -1008,28 +1020,28 @@ SELECT first_seq, last_seq, tokens, row_count, outcome, created_at FROM casenote
 
 -- name: observation_log
 SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,
-       tokens, position, created_at FROM casenotes.observations
+       tokens, position, seen_change, created_at FROM casenotes.observations
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND status = ANY(%(statuses)s)
  ORDER BY position, observation_id
 
 -- name: dated_observations
 -- Few rows speak of another day; those that are shown.
 SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,
-       tokens, position, created_at FROM casenotes.observations
+       tokens, position, seen_change, created_at FROM casenotes.observations
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND status = 'active' AND dates <> '[]'
  ORDER BY position, observation_id
 
 -- name: observation_tail
 SELECT * FROM (
     SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,
-           tokens, position, created_at FROM casenotes.observations
+           tokens, position, seen_change, created_at FROM casenotes.observations
      WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND status IN ('ready', 'active')
      ORDER BY position DESC, observation_id DESC LIMIT %(limit)s) AS newest
 ORDER BY position, observation_id
 
 -- name: forgotten_messages
--- By the user, and when; a thread that is apart has hidden messages only.
-SELECT m.seq, max(r.created_at) FROM casenotes.messages AS m JOIN casenotes.revisions AS r
+-- By the user, and at which change of the scope; a thread that is apart has hidden messages only.
+SELECT m.seq, max(r.change) FROM casenotes.messages AS m JOIN casenotes.revisions AS r
     ON r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
    AND r.kind = 'message' AND r.undone_at IS NULL
  WHERE m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.thread_id = %(thread)s AND m.hidden
@@ -1043,7 +1055,7 @@ ON CONFLICT DO NOTHING
 
 -- name: move_cursor
 -- Only from where it was seen. What went wrong before is forgotten.
-UPDATE casenotes.observing SET observed_seq = %(last_seq)s, session = %(session)s, session_seq = %(last_seq)s, session_at = %(at)s,
+UPDATE casenotes.observing SET observed_seq = %(last_seq)s, session = %(session)s, session_seq = %(last_seq)s, session_change = %(change)s,
        attempts = 0, error = NULL, dead = false, due_at = 'epoch',
        observed_tokens = observed_tokens + (
            SELECT coalesce(sum(coalesce(m.tokens, 4 + (length(m.text) + coalesce(length(m.parts), 0)) / 4)), 0) FROM casenotes.messages AS m
@@ -1060,9 +1072,9 @@ SELECT %(agent)s, %(resource)s, %(thread)s, %(last_seq)s, %(seen)s + 1,
 
 -- name: insert_observation
 INSERT INTO casenotes.observations (agent_id, resource_id, thread_id, observation_id, position, priority, happened_at, until_at, dates, text,
-                          parent_id, first_seq, last_seq, covers, status, supersedes, successor_id, tokens, created_at)
+                          parent_id, first_seq, last_seq, covers, status, supersedes, successor_id, tokens, seen_change, created_at)
 VALUES (%(agent)s, %(resource)s, %(thread)s, %(id)s, %(position)s, %(priority)s, %(happened_at)s, %(until_at)s, %(dates)s, %(text)s,
-        %(parent)s, %(first_seq)s, %(last_seq)s, %(covers)s, %(status)s, %(supersedes)s, NULL, %(tokens)s, %(at)s)
+        %(parent)s, %(first_seq)s, %(last_seq)s, %(covers)s, %(status)s, %(supersedes)s, NULL, %(tokens)s, %(change)s, %(at)s)
 
 -- name: count_observations
 UPDATE casenotes.observing SET
@@ -1080,8 +1092,8 @@ UPDATE casenotes.threads AS t SET observe_at = o.observed_tokens + %(step)s, to_
    AND t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
 
 -- name: postpone_observation
--- Until something more is said: what has been said so far is too new to be observed.
-UPDATE casenotes.threads SET observe_at = tokens + 1, to_observe = false
+-- Until so many tokens were said; what was seen of the thread must still be all there is.
+UPDATE casenotes.threads SET observe_at = %(until)s, to_observe = (tokens >= %(until)s)
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND tokens = %(tokens)s
 
 -- name: activate
@@ -1137,7 +1149,7 @@ SELECT t.agent_id, t.resource_id, t.thread_id FROM (
    AND NOT EXISTS (SELECT 1 FROM casenotes.leases AS l
                     WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
                       AND l.thread_id = t.thread_id AND l.task = 'observe' AND l.expires_at > clock_timestamp())
- ORDER BY o.due_at, t.agent_id, t.resource_id, t.thread_id LIMIT %(limit)s
+ ORDER BY o.due_at NULLS FIRST, t.agent_id, t.resource_id, t.thread_id LIMIT %(limit)s
 
 -- name: observing_failed
 UPDATE casenotes.observing SET attempts = attempts + %(counts)s, due_at = %(due_at)s, error = %(error)s, dead = %(dead)s
@@ -1155,7 +1167,7 @@ UPDATE casenotes.observing SET dead = false, attempts = 0, due_at = 'epoch' WHER
 -- name: reset_observing
 UPDATE casenotes.observing SET observed_seq = 0, observed_tokens = 0, active_seq = 0, active_tokens = 0, window_seq = 0, asked_first = 0, asked_last = 0,
        log_tokens = 0, ready_tokens = 0, version = version + 1, reflecting = false, reflect_at = 0, reflected = '',
-       session = '{}', session_seq = 0, session_at = 'epoch', attempts = 0, due_at = 'epoch', error = NULL, dead = false
+       session = '{}', session_seq = 0, session_change = 0, attempts = 0, due_at = 'epoch', error = NULL, dead = false
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND observed_seq > 0
 
 -- name: reset_thread

@@ -111,7 +111,7 @@ class SqliteObservations:
     async def forgotten(self, scope: Scope) -> list[Forgotten]:
         """See ObservationStore.forgotten."""
         rows = await self._fetch("forgotten_messages", thread_key(scope))
-        return [Forgotten(seq, time_from_micros(at)) for seq, at in rows]
+        return [Forgotten(seq, change) for seq, change in rows]
 
     async def save(self, lease: Lease, observed: Observed) -> bool:
         """See ObservationStore.save."""
@@ -172,9 +172,9 @@ class SqliteObservations:
         """See ObservationStore.request_flush."""
         await self._execute("request_flush", thread_key(scope) | {"at": micros(at)})
 
-    async def postpone(self, scope: Scope, tokens: int) -> None:
+    async def postpone(self, scope: Scope, tokens: int, until: int) -> None:
         """See ObservationStore.postpone."""
-        await self._execute("postpone_observation", {**thread_key(scope), "tokens": tokens})
+        await self._execute("postpone_observation", {**thread_key(scope), "tokens": tokens, "until": until})
 
     async def flushed(self, scope: Scope, until: datetime) -> None:
         """See ObservationStore.flushed."""

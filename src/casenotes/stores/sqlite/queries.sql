@@ -912,26 +912,38 @@ UPDATE threads SET observe_at = coalesce(observe_at, :step), to_observe = (token
    AND (observe_at IS NULL OR (:flush_at IS NOT NULL AND (flush_at IS NULL OR flush_at < :unless)))
 
 -- name: observing_state
-SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
+SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at,
+       (SELECT s.change FROM scopes AS s WHERE s.agent_id = t.agent_id AND s.resource_id = t.resource_id),
+       EXISTS (SELECT 1 FROM turns AS u
+                WHERE u.agent_id = t.agent_id AND u.resource_id = t.resource_id AND u.thread_id = t.thread_id AND u.status = 'open'),
+       o.observed_seq, o.observed_tokens,
        o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
-       o.session, o.session_seq, o.session_at, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+       o.session, o.session_seq, o.session_change, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM threads AS t LEFT JOIN observing AS o
     ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
  WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
 
 -- name: observing_states
-SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
+SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at,
+       (SELECT s.change FROM scopes AS s WHERE s.agent_id = t.agent_id AND s.resource_id = t.resource_id),
+       EXISTS (SELECT 1 FROM turns AS u
+                WHERE u.agent_id = t.agent_id AND u.resource_id = t.resource_id AND u.thread_id = t.thread_id AND u.status = 'open'),
+       o.observed_seq, o.observed_tokens,
        o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
-       o.session, o.session_seq, o.session_at, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+       o.session, o.session_seq, o.session_change, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM threads AS t LEFT JOIN observing AS o
     ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
  WHERE t.agent_id = :agent AND t.resource_id = :resource
    AND t.observe_at IS NOT NULL AND (t.to_observe = 1 OR t.flush_at IS NOT NULL OR o.ready_tokens > 0)
 
 -- name: dead_observing
-SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at, o.observed_seq, o.observed_tokens,
+SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at,
+       (SELECT s.change FROM scopes AS s WHERE s.agent_id = t.agent_id AND s.resource_id = t.resource_id),
+       EXISTS (SELECT 1 FROM turns AS u
+                WHERE u.agent_id = t.agent_id AND u.resource_id = t.resource_id AND u.thread_id = t.thread_id AND u.status = 'open'),
+       o.observed_seq, o.observed_tokens,
        o.active_seq, o.active_tokens, o.window_seq, o.asked_first, o.asked_last, o.log_tokens, o.ready_tokens, o.version, o.reflecting, o.reflect_at, o.reflected,
-       o.session, o.session_seq, o.session_at, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
+       o.session, o.session_seq, o.session_change, o.provider, o.attempts, o.due_at, o.error, o.dead, o.usage_day, o.usage_calls, o.usage_tokens
   FROM observing AS o JOIN threads AS t
     ON t.agent_id = o.agent_id AND t.resource_id = o.resource_id AND t.thread_id = o.thread_id
  WHERE o.dead = 1 ORDER BY o.due_at DESC LIMIT :limit
@@ -963,28 +975,28 @@ SELECT first_seq, last_seq, tokens, row_count, outcome, created_at FROM observat
 
 -- name: observation_log
 SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,
-       tokens, position, created_at FROM observations
+       tokens, position, seen_change, created_at FROM observations
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND status IN (SELECT value FROM json_each(:statuses))
  ORDER BY position, observation_id
 
 -- name: dated_observations
 -- Few rows speak of another day; those that are shown.
 SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,
-       tokens, position, created_at FROM observations
+       tokens, position, seen_change, created_at FROM observations
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND status = 'active' AND dates <> '[]'
  ORDER BY position, observation_id
 
 -- name: observation_tail
 SELECT * FROM (
     SELECT observation_id, priority, happened_at, text, covers, status, until_at, dates, parent_id, supersedes, successor_id,
-           tokens, position, created_at FROM observations
+           tokens, position, seen_change, created_at FROM observations
      WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND status IN ('ready', 'active')
      ORDER BY position DESC, observation_id DESC LIMIT :limit)
 ORDER BY position, observation_id
 
 -- name: forgotten_messages
--- By the user, and when; a thread that is apart has hidden messages only.
-SELECT m.seq, max(r.created_at) FROM messages AS m JOIN revisions AS r
+-- By the user, and at which change of the scope; a thread that is apart has hidden messages only.
+SELECT m.seq, max(r.change) FROM messages AS m JOIN revisions AS r
     ON r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
    AND r.kind = 'message' AND r.undone_at IS NULL
  WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread AND m.hidden = 1
@@ -998,7 +1010,7 @@ ON CONFLICT DO NOTHING
 
 -- name: move_cursor
 -- Only from where it was seen. What went wrong before is forgotten.
-UPDATE observing SET observed_seq = :last_seq, session = :session, session_seq = :last_seq, session_at = :at,
+UPDATE observing SET observed_seq = :last_seq, session = :session, session_seq = :last_seq, session_change = :change,
        attempts = 0, error = NULL, dead = 0, due_at = 0,
        observed_tokens = observed_tokens + (
            SELECT coalesce(sum(coalesce(m.tokens, 4 + (length(m.text) + coalesce(length(m.parts), 0)) / 4)), 0) FROM messages AS m
@@ -1015,9 +1027,9 @@ SELECT :agent, :resource, :thread, :last_seq, :seen + 1,
 
 -- name: insert_observation
 INSERT INTO observations (agent_id, resource_id, thread_id, observation_id, position, priority, happened_at, until_at, dates, text,
-                          parent_id, first_seq, last_seq, covers, status, supersedes, successor_id, tokens, created_at)
+                          parent_id, first_seq, last_seq, covers, status, supersedes, successor_id, tokens, seen_change, created_at)
 VALUES (:agent, :resource, :thread, :id, :position, :priority, :happened_at, :until_at, :dates, :text,
-        :parent, :first_seq, :last_seq, :covers, :status, :supersedes, NULL, :tokens, :at)
+        :parent, :first_seq, :last_seq, :covers, :status, :supersedes, NULL, :tokens, :change, :at)
 
 -- name: count_observations
 UPDATE observing SET
@@ -1035,8 +1047,8 @@ UPDATE threads AS t SET observe_at = o.observed_tokens + :step, to_observe = (t.
    AND t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
 
 -- name: postpone_observation
--- Until something more is said: what has been said so far is too new to be observed.
-UPDATE threads SET observe_at = tokens + 1, to_observe = 0
+-- Until so many tokens were said; what was seen of the thread must still be all there is.
+UPDATE threads SET observe_at = :until, to_observe = (tokens >= :until)
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND tokens = :tokens
 
 -- name: activate
@@ -1092,7 +1104,7 @@ SELECT t.agent_id, t.resource_id, t.thread_id FROM (
    AND NOT EXISTS (SELECT 1 FROM leases AS l
                     WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
                       AND l.thread_id = t.thread_id AND l.task = 'observe' AND l.expires_at > :clock)
- ORDER BY o.due_at, t.agent_id, t.resource_id, t.thread_id LIMIT :limit
+ ORDER BY o.due_at NULLS FIRST, t.agent_id, t.resource_id, t.thread_id LIMIT :limit
 
 -- name: observing_failed
 UPDATE observing SET attempts = attempts + :counts, due_at = :due_at, error = :error, dead = :dead
@@ -1110,7 +1122,7 @@ UPDATE observing SET dead = 0, attempts = 0, due_at = 0 WHERE dead = 1
 -- name: reset_observing
 UPDATE observing SET observed_seq = 0, observed_tokens = 0, active_seq = 0, active_tokens = 0, window_seq = 0, asked_first = 0, asked_last = 0,
        log_tokens = 0, ready_tokens = 0, version = version + 1, reflecting = 0, reflect_at = 0, reflected = '',
-       session = '{}', session_seq = 0, session_at = 0, attempts = 0, due_at = 0, error = NULL, dead = 0
+       session = '{}', session_seq = 0, session_change = 0, attempts = 0, due_at = 0, error = NULL, dead = 0
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND observed_seq > 0
 
 -- name: reset_thread

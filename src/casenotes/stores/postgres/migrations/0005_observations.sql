@@ -33,7 +33,7 @@ CREATE TABLE casenotes.observing (                         -- one row for each t
     reflected       text NOT NULL DEFAULT '',    -- what was reflected on last, by its hash
     session         text NOT NULL DEFAULT '{}',  -- JSON object: where the conversation stands
     session_seq     bigint NOT NULL DEFAULT 0,  -- the last message that it knows of
-    session_at      timestamptz NOT NULL DEFAULT 'epoch',  -- when it was noted
+    session_change  bigint NOT NULL DEFAULT 0,  -- the scope's change number when those messages were read
     provider        text NOT NULL DEFAULT '',    -- who was asked last: another one has no prompt in its cache
     attempts        bigint NOT NULL DEFAULT 0,  -- failures in a row
     due_at          timestamptz NOT NULL DEFAULT 'epoch',  -- not to be tried again before
@@ -79,6 +79,7 @@ CREATE TABLE casenotes.observations (
     supersedes     text NOT NULL,                -- JSON array of the rows that it stands for
     successor_id   text COLLATE "C",                         -- the row that takes its place; empty if it is dropped
     tokens         bigint NOT NULL,
+    seen_change    bigint NOT NULL,             -- the scope's change number when the messages were read
     created_at     timestamptz NOT NULL,
     PRIMARY KEY (agent_id, resource_id, thread_id, observation_id)
 );

@@ -33,7 +33,7 @@ CREATE TABLE observing (                         -- one row for each thread that
     reflected       TEXT NOT NULL DEFAULT '',    -- what was reflected on last, by its hash
     session         TEXT NOT NULL DEFAULT '{}',  -- JSON object: where the conversation stands
     session_seq     INTEGER NOT NULL DEFAULT 0,  -- the last message that it knows of
-    session_at      INTEGER NOT NULL DEFAULT 0,  -- when it was noted
+    session_change  INTEGER NOT NULL DEFAULT 0,  -- the scope's change number when those messages were read
     provider        TEXT NOT NULL DEFAULT '',    -- who was asked last: another one has no prompt in its cache
     attempts        INTEGER NOT NULL DEFAULT 0,  -- failures in a row
     due_at          INTEGER NOT NULL DEFAULT 0,  -- not to be tried again before
@@ -79,6 +79,7 @@ CREATE TABLE observations (
     supersedes     TEXT NOT NULL,                -- JSON array of the rows that it stands for
     successor_id   TEXT,                         -- the row that takes its place; empty if it is dropped
     tokens         INTEGER NOT NULL,
+    seen_change    INTEGER NOT NULL,             -- the scope's change number when the messages were read
     created_at     INTEGER NOT NULL,
     PRIMARY KEY (agent_id, resource_id, thread_id, observation_id)
 ) STRICT, WITHOUT ROWID;

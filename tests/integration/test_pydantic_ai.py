@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from conversation import JONAS, LATER, MIRA, SAID, SKEW, entry, opened, quoting
+from observers import model as worker
+from observers import observing
 from pydantic import BaseModel
 from pydantic_ai import Agent, CallDeferred, RunContext, ToolReturn
 from pydantic_ai.capabilities import ProcessHistory
@@ -491,6 +493,29 @@ class TestBudgets:
         assert "page 39" in host.requests[-1][-1]
         assert len(result.all_messages()) == 83
         assert [len(context.messages) for context in contexts][-1] == len(host.requests[-1]) - 1
+
+    async def test_a_long_run_is_observed_while_it_goes_on(self, sqlite_url: str) -> None:
+        host, contexts = first_calls("read", 45), []
+        async with opened(sqlite_url, worker(), config=observing(observer_threshold_tokens=3_000)) as memory:
+            result = await self.read_pages(host, memory, contexts)
+            assert result.output == "Done."
+            sizes = [self.tokens(memory, request) for request in host.requests]
+            step = sizes[1] - sizes[0]
+            assert max(sizes) <= 3_000 + 1_500 + 2 * step
+            assert await memory.settled(LATER)
+            state = await memory.observing(LATER)
+            assert (state.version >= 3, state.provider) == (
+                True,
+                f"{host.model.system}:{host.model.model_name}",
+            )
+        assert "<observations>" in contexts[-1].stable_text
+        assert "Hint: The task is under way." in contexts[-1].volatile_text
+        for request in host.requests:
+            assert request.count("user-prompt: Read it all") == 1
+            kinds = [part.partition(":")[0] for part in request]
+            steps = [kind for kind in kinds if kind.startswith("tool-")]
+            assert steps == ["tool-call", "tool-return"] * (len(steps) // 2)
+        assert len(result.all_messages()) == 92, "the run itself keeps everything"
 
     async def test_a_history_of_the_callers_own_stays(self, sqlite_url: str) -> None:
         host, contexts = first_calls("read", 40), []

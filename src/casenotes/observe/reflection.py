@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
@@ -46,8 +45,7 @@ RAISE = 1.25
 
 NEWEST_KEPT = 3
 MAX_TEXT = 4_000
-_COUNT = re.compile(r"\d{1,3}")
-"""Small numbers may be counted from what is told one by one."""
+DIGITS_OF_A_CODE = 3
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -167,7 +165,9 @@ def judged(rows: Sequence[Observation], proposal: Proposal, measure: Measure) ->
     known = {row.id: row for row in rows}
     used: set[str] = set()
     for merge in proposal.merges:
-        sources = [known[name] for name in dict.fromkeys(merge.sources) if name in known and name not in used]
+        named = [known[name] for name in dict.fromkeys(merge.sources) if name in known and name not in used]
+        sources = [row for row in named if row.priority != "critical" or _says(merge.text, row.text)]
+        candidate.refused += [f"{row.id} is critical and stays" for row in named if row not in sources]
         problem = _merge_problem(merge, sources, measure.zone)
         if problem:
             candidate.refused.append(problem)
@@ -194,15 +194,18 @@ def _merge_problem(merge: Merge, sources: Sequence[Observation], zone: tzinfo) -
         return f"nothing to merge under {', '.join(merge.sources)[:100]}"
     if not is_visible(merge.text):
         return f"no text for {', '.join(merge.sources)[:100]}"
-    if lost := [row.text for row in sources if row.priority == "critical" and not _says(merge.text, row.text)]:
-        return f"loses {lost[0][:200]}"
     invented = unsupported(merge.text, [row.text for row in sources] + [_days(row, zone) for row in sources])
-    if made_up := [name for name in invented if not _COUNT.fullmatch(name)]:
+    if made_up := [name for name in invented if _is_code(name)]:
         return f"names what no row says: {', '.join(made_up)[:200]}"
     if instruction_in(merge.text):
         return "reads like an instruction"
     texts = [row.text for row in sources]
     return "repeats itself" if repeats_itself([merge.text], texts) else ""
+
+
+def _is_code(name: str) -> bool:
+    """Whether a name would be taken for that of a real thing; small numbers may be counted."""
+    return "://" in name or sum(map(str.isdigit, name)) >= DIGITS_OF_A_CODE
 
 
 def _says(text: str, critical: str) -> bool:

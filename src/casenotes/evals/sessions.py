@@ -181,7 +181,7 @@ class _Player:
         report.largest_messages = max(report.largest_messages, tokens["messages"])
         report.largest_step = max(report.largest_step, step)
         report.unchanged += bool(self._before) and common == len(self._before)
-        report.cached_tokens += size * common / max(1, len(plain_text(context)))
+        report.cached_tokens += size * common / max(1, len(fixed) + len(context.volatile_text))
         report.whole_cached_tokens += self._whole_before
         report.seconds.append(seconds)
         self._before, self._whole_before = fixed, whole

@@ -18,6 +18,8 @@ from casenotes.errors import SettingsError
 DEFAULT_DATABASE_URL = "sqlite:///casenotes.db"
 DEFAULT_AGENT = "default"
 DEFAULT_LAST_MESSAGES = 20
+DEFAULT_OBSERVER_TOKENS = 30_000
+DEFAULT_REFLECTOR_TOKENS = 40_000
 DEFAULT_HALF_LIFE_DAYS = 180.0
 DEFAULT_LEXICAL_WEIGHT = 0.35
 LEXICAL_WEIGHTS = {"static:l2-supercat": 0.65, "minilm:all-MiniLM-L6-v2-int8": 0.4}
@@ -195,8 +197,8 @@ class ObservationalSettings:
     enabled: bool = True
     observer_model: Any = None
     reflector_model: Any = None
-    observer_threshold_tokens: int = 30_000
-    reflector_threshold_tokens: int = 40_000
+    observer_threshold_tokens: int = DEFAULT_OBSERVER_TOKENS
+    reflector_threshold_tokens: int = DEFAULT_REFLECTOR_TOKENS
     render_token_budget: int = 40_000
     observation_log_tail_limit: int = 20
     lock_ttl_ms: int = 30_000
@@ -469,8 +471,8 @@ class Environment:
     semantic_recall: bool = False
     semantic_recall_top_k: int = 5
     observer_model: str = ""
-    observer_message_tokens: int = 30_000
-    reflector_observation_tokens: int = 40_000
+    observer_message_tokens: int = DEFAULT_OBSERVER_TOKENS
+    reflector_observation_tokens: int = DEFAULT_REFLECTOR_TOKENS
 
     @classmethod
     def read(cls, variables: Mapping[str, str] = os.environ) -> Environment:

@@ -13,6 +13,8 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+from work_when_told import DO_NOTHING, change, wait_for_a_line, without_fence
+
 from casenotes import EpisodicSettings, Memory, Settings
 from casenotes.config import JobSettings, ObservationalSettings, StorageSettings
 from casenotes.events import Event
@@ -37,35 +39,14 @@ def answer(worker: str, request: ChatRequest) -> dict[str, Any]:
     return {"observations": [{"text": text} for text in read], "session": {"state": worker}}
 
 
-END = ("", " ON CONFLICT DO NOTHING")
-"""What is put behind a statement."""
-
-
-def wait_for_a_line(step: str) -> None:
-    """The whole process stands still, and renews no lease."""
-    print("at", step, flush=True)
-    sys.stdin.readline()
-
-
-async def renew(*_values: object) -> bool:
-    return True
-
-
 def without(store: Any, guards: str) -> None:
     """Say yes to whoever asks for the lease; with `all`, write from wherever the cursor was seen."""
-    store.jobs.renew = renew
-    is_text = isinstance(store._sql["holds_lease"], str)
-    changes = {"holds_lease": (" WHERE ", " WHERE 1 = 1 OR ")}
+    without_fence(store)
     if guards == "all":
-        seen = ":seen" if is_text else "%(seen)s"
-        changes["move_cursor"] = (f" AND observed_seq = {seen}", "")
+        seen = ":seen" if isinstance(store._sql["move_cursor"], str) else "%(seen)s"
+        change(store, "move_cursor", f" AND observed_seq = {seen}", "")
         for name in ("insert_batch", "insert_observation"):
-            changes[name] = END
-    for name, (old, new) in changes.items():
-        statement = store._sql[name] if is_text else store._sql[name].decode()
-        assert old in statement, statement
-        changed = statement.replace(old, new) if old else statement + new
-        store._sql[name] = changed if is_text else changed.encode()
+            change(store, name, "", DO_NOTHING)
 
 
 def tell(event: Event) -> None:

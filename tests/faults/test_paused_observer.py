@@ -14,39 +14,23 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import observe_when_told as script
 import pytest
-from test_paused_worker import line, started_script, stop
+from test_paused_worker import PATIENCE, Second, line, started_script, stop
 
 from casenotes import Memory, Scope
-from casenotes.models.chat import ChatRequest
-from casenotes.testing import HashEmbedder, ScriptedModel
+from casenotes.testing import HashEmbedder
 
 SCRIPT = Path(script.__file__)
 TRIALS = int(os.environ.get("CASENOTES_TRIALS", "20"))
 """For each store: half of them stopped while the model answers, half before saving."""
 
 CONTROLS = 3
-PATIENCE = 30.0
 TURNS = 3
-
-
-class Second:
-    """The worker that takes over, in this process; it can be held while its model answers."""
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.go_on = asyncio.Event()
-        self.model = ScriptedModel(self._answer)
-
-    async def _answer(self, request: ChatRequest) -> dict[str, Any]:
-        self.asked.set()
-        await self.go_on.wait()
-        return script.answer("second", request)
 
 
 def thread(number: int) -> Scope:
@@ -93,7 +77,7 @@ async def trial(memory: Memory, second: Second, process: Process, step: str, num
 
 @asynccontextmanager
 async def workers(url: str, step: str, guards: str) -> AsyncIterator[tuple[Memory, Second, Process]]:
-    second, embedder = Second(), HashEmbedder(32)
+    second, embedder = Second(partial(script.answer, "second")), HashEmbedder(32)
     async with (
         Memory.open(url, model=second.model, embedder=embedder, config=script.SETTINGS) as memory,
         started_script(SCRIPT, url, step, guards) as process,

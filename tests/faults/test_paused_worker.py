@@ -9,7 +9,7 @@ import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 import work_when_told as script
 
 from casenotes import Memory, Scope
+from casenotes.models.chat import ChatRequest
 from casenotes.testing import HashEmbedder, ScriptedModel
 
 SCRIPT = Path(script.__file__)
@@ -32,15 +33,16 @@ SECOND = script.answer("second")["entries"][0]["content"]
 class Second:
     """The worker that takes over, in this process; it can be held while its model answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Callable[[ChatRequest], Any]) -> None:
         self.asked = asyncio.Event()
         self.go_on = asyncio.Event()
-        self.model = ScriptedModel(self._answer)
+        self.model = ScriptedModel(self._respond)
+        self._answer = answer
 
-    async def _answer(self, _request: object) -> dict[str, Any]:
+    async def _respond(self, request: ChatRequest) -> Any:
         self.asked.set()
         await self.go_on.wait()
-        return script.answer("second")
+        return self._answer(request)
 
 
 @asynccontextmanager
@@ -104,7 +106,7 @@ async def trial(memory: Memory, second: Second, process: Process, step: str, num
 
 
 async def run(url: str, step: str, trials: int, guards: str = "", done: bool | None = None) -> list[str]:
-    second = Second()
+    second = Second(lambda _request: script.answer("second"))
     embedder = HashEmbedder(32)
     config = script.SETTINGS
     async with (

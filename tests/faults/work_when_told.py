@@ -26,6 +26,9 @@ SETTINGS = Settings(
 SAID = "The fuse of the crane had blown at noon."
 
 
+DO_NOTHING = "ON CONFLICT DO NOTHING"
+
+
 def answer(worker: str) -> dict[str, Any]:
     """Each worker has words of its own for what was said."""
     content = f"The {worker} worker heard that a fuse had blown"
@@ -44,19 +47,25 @@ async def renew(*_values: object) -> bool:
 
 def without(store: Any, guards: str) -> None:
     """Say yes to whoever asks for the lease; with `all`, learn once more from a turn that is done."""
-    store.jobs.renew = renew
-    is_text = isinstance(store._sql["holds_lease"], str)
-    changes = {"holds_lease": (" WHERE ", " WHERE 1 = 1 OR ")}
+    without_fence(store)
     if guards == "all":
-        changes["turn_learned"] = ("learning IN ('queued', 'dead') AND ", "1 = 1 OR ")
-        changes["insert_receipt"] = (":at)", ":at) ON CONFLICT DO NOTHING")
-        if not is_text:
-            changes["insert_receipt"] = ("%(at)s)", "%(at)s) ON CONFLICT DO NOTHING")
-    for name, (old, new) in changes.items():
-        statement = store._sql[name] if is_text else store._sql[name].decode()
-        assert old in statement, statement
-        changed = statement.replace(old, new)
-        store._sql[name] = changed if is_text else changed.encode()
+        change(store, "turn_learned", "learning IN ('queued', 'dead') AND ", "1 = 1 OR ")
+        change(store, "insert_receipt", "", DO_NOTHING)
+
+
+def without_fence(store: Any) -> None:
+    """Whoever asks has the lease, and keeps it."""
+    store.jobs.renew = renew
+    change(store, "holds_lease", " WHERE ", " WHERE 1 = 1 OR ")
+
+
+def change(store: Any, name: str, old: str, new: str) -> None:
+    """Other words in a statement of either store; without old ones the new ones go behind it."""
+    known = store._sql[name]
+    statement = known if isinstance(known, str) else known.decode()
+    assert old in statement, statement
+    changed = statement.replace(old, new) if old else f"{statement.rstrip()} {new}"
+    store._sql[name] = changed if isinstance(known, str) else changed.encode()
 
 
 def tell(event: Event) -> None:

@@ -67,9 +67,7 @@ class SessionLayer(BaseLayer):
     every_step = True
     learns_from: Sequence[Outcome] = ()
 
-    def __init__(
-        self, store: Store, settings: ObservationalSettings, _limits: Limits, count_tokens: TokenCounter
-    ) -> None:
+    def __init__(self, store: Store, settings: ObservationalSettings, count_tokens: TokenCounter) -> None:
         self._store = store
         self._settings = settings
         self._count_tokens = count_tokens

@@ -201,7 +201,8 @@ class Builder:
             return []
         limits = Limits.of(self._settings)
         return [
-            layer(self._store, settings, limits, self._count) for layer in (ObservationsLayer, SessionLayer)
+            ObservationsLayer(self._store, settings, limits, self._count),
+            SessionLayer(self._store, settings, self._count),
         ]
 
     def _profile(self) -> ProfileLayer:

@@ -73,20 +73,25 @@ def asked(scripted: ScriptedModel, task: str = "observe") -> list[ChatRequest]:
     return [request for request in scripted.requests if request.task == task]
 
 
+ROW_TOKENS = 9
+"""What a row takes besides its text: time, priority, the end of its line."""
+
+
 def of_ratio(ratio: int) -> Answer:
     """An Observer that leaves one part in so many of what it reads, in the words that it read."""
 
     def observe(request: ChatRequest) -> dict[str, Any]:
         rows = transcript(request)
-        room = max(12, sum(estimate_tokens(json.dumps(row)) for row in rows) // ratio)
-        found = re.findall(r"[A-Za-z0-9_.-]{4,}", " ".join(map(words_of, rows)))
+        texts = [words_of(row) for row in rows]
+        room = sum(4 + estimate_tokens(text) for text in texts) / ratio
+        words = re.findall(r"[A-Za-z0-9_.-]{4,}", " ".join(texts)) or ["nothing"]
         observations = []
-        for start in range(0, len(found), 14 * ratio):
-            text = " ".join(found[start : start + 14])
-            room -= estimate_tokens(text) + 8
+        while room > 0:
+            count = max(1, min(14, int((room - ROW_TOKENS) / 1.5)))
+            start = len(observations) * 14 * ratio % len(words)
+            text = " ".join([*words[start:], *words][:count])
+            room -= ROW_TOKENS + estimate_tokens(text)
             observations.append({"priority": "info", "time": rows[0]["time"][-5:], "text": text})
-            if room <= 0:
-                break
         return {"observations": observations, "session": SESSION}
 
     return observe

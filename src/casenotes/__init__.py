@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from casenotes.config import EpisodicSettings, JobSettings, SearchSettings, Settings, StorageSettings
+from casenotes.config import (
+    EpisodicSettings,
+    JobSettings,
+    ObservationalSettings,
+    SearchSettings,
+    Settings,
+    StorageSettings,
+)
+from casenotes.credentials import CredentialResolver, Secret
 from casenotes.errors import CasenotesError
 from casenotes.memory import Memory
 from casenotes.types import (
@@ -28,6 +36,7 @@ __all__ = [
     "Block",
     "CasenotesError",
     "Context",
+    "CredentialResolver",
     "Entry",
     "EpisodicSettings",
     "Evidence",
@@ -35,10 +44,12 @@ __all__ = [
     "JobSettings",
     "Memory",
     "Message",
+    "ObservationalSettings",
     "Receipt",
     "Scope",
     "Scores",
     "SearchSettings",
+    "Secret",
     "Settings",
     "StorageSettings",
     "Thread",

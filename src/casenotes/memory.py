@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from casenotes.clock import Clock, SystemClock
-from casenotes.config import Environment, Settings
-from casenotes.errors import CasenotesError, InvalidScope, SettingsError, UsageError
+from casenotes.config import Settings, effective
+from casenotes.config.json_form import json_object
+from casenotes.errors import CasenotesError, InvalidScope, UsageError
 from casenotes.events import Event, Events, Listener
 from casenotes.intake import Input, as_messages, check_message, check_thread, new_id, redacted, with_identity
 from casenotes.recall.shown import ShownItems
@@ -47,6 +48,7 @@ from casenotes.types import (
 )
 
 if TYPE_CHECKING:
+    from casenotes.credentials import CredentialResolver
     from casenotes.curate.audit import Audit
     from casenotes.curate.erase import Erased
     from casenotes.curate.explain import Explanation
@@ -115,7 +117,8 @@ class Memory:
         *,
         model: Any = None,
         embedder: str | Embedder | None = None,
-        config: Settings | None = None,
+        config: Settings | Mapping[str, Any] | str | None = None,
+        credentials: CredentialResolver | Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         count_tokens: TokenCounter | None = None,
         layers: Sequence[Any] = (),
@@ -123,29 +126,35 @@ class Memory:
     ) -> AsyncIterator[Memory]:
         """Open the memory in a database; leaving the block drains background work and closes it.
 
-        What is left out comes from the environment (`CASENOTES_DATABASE_URL` and its siblings), then
-        from the defaults: the file `casenotes.db`, the built-in embedder, and no model. A `model` is
+        What is left out comes from `config`, then from the environment (`CASENOTES_DATABASE_URL` and its
+        siblings), the file `casenotes.toml`, and the defaults: the file `casenotes.db`, the built-in embedder,
+        and no model. `config` is Settings or a JSON object `{"memory": {…}}`; `credentials` finds the secrets
+        that it names by id. A `model` is
         `provider:name`, a Pydantic AI model, or any object with `label` and `async ask(request)`. `layers`
         of your own stand beside the built-in ones: see `casenotes.layers.base.BaseLayer`.
         """
         from casenotes.layers.stack import Builder
+        from casenotes.models.keys import look_up
         from casenotes.models.workers import Workers
         from casenotes.stores import create_store
 
-        environment = Environment.read()
-        settings = _checked_settings(config) if config is not None else environment.settings()
+        chosen = effective(config, url=url, model=model, embedder=embedder)
+        keys = await look_up(chosen, credentials)
+        settings, made = chosen.settings, cls if chosen.settings.enabled else _off()
         clock = clock or SystemClock()
         events = Events(clock)
         if on_event:
             events.listen(on_event)
         count = count_tokens or estimate_tokens
-        workers = Workers(environment.model if model is None else model, settings.models)
-        store = create_store(url or environment.database_url, settings.storage)
+        workers = Workers(chosen.model, settings.models, keys.secrets)
+        store = create_store(keys.database_url, settings.storage)
         builder = Builder(store, workers, settings, clock, events, count)
         await store.open()
         try:
-            chosen = embedder if embedder is not None else environment.embedder_model
-            memory = cls(store, await builder.build(chosen, layers), settings, clock, events, count)
+            parts = await builder.build(
+                keys.embedder, keys.embedder_of_label, layers if settings.enabled else ()
+            )
+            memory = made(store, parts, settings, clock, events, count)
             events.listen(memory._event_log.note)
             try:
                 yield memory
@@ -154,6 +163,24 @@ class Memory:
         finally:
             await store.close()
             await workers.close()
+
+    @classmethod
+    def from_json(
+        cls,
+        config: Mapping[str, Any] | str,
+        credentials: CredentialResolver | Mapping[str, Any] | None = None,
+        *,
+        url: str | None = None,
+        embedder: str | Embedder | None = None,
+        **options: Any,
+    ) -> AbstractAsyncContextManager[Memory]:
+        """Open the memory that a JSON object `{"memory": {…}}` describes; takes what `open` takes.
+
+        All that is wrong with the object is told at once, before anything is opened. The key for embeddings is
+        that of its credential and never one of the environment.
+        """
+        effective(json_object(config), url=url, embedder=embedder)
+        return cls.open(url, config=config, credentials=credentials, embedder=embedder, **options)
 
     async def _drain(self) -> None:
         until = time.monotonic() + self._settings.storage.close_timeout_seconds
@@ -794,7 +821,7 @@ def _checked_limit(limit: int) -> int:
     return min(limit, MAX_LIMIT)
 
 
-def _checked_settings(config: Settings) -> Settings:
-    if not isinstance(config, Settings):
-        raise SettingsError(f"config must be Settings, got {type(config).__name__}")
-    return config
+def _off() -> type[Memory]:
+    from casenotes.memory_off import MemoryOff
+
+    return MemoryOff

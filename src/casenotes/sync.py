@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,6 +41,7 @@ from casenotes.types import (
 )
 
 if TYPE_CHECKING:
+    from casenotes.credentials import CredentialResolver
     from casenotes.curate.audit import Audit
     from casenotes.curate.erase import Erased
     from casenotes.curate.explain import Explanation
@@ -64,14 +65,30 @@ class Memory:
         self._loop = loop
 
     @classmethod
-    @contextmanager
-    def open(cls, url: str | None = None, **options: Any) -> Iterator[Memory]:
+    def open(cls, url: str | None = None, **options: Any) -> AbstractContextManager[Memory]:
         """See `casenotes.Memory.open`."""
+        return cls._opened(_async.Memory.open(url, **options))
+
+    @classmethod
+    def from_json(
+        cls,
+        config: Mapping[str, Any] | str,
+        credentials: CredentialResolver | Mapping[str, Any] | None = None,
+        *,
+        url: str | None = None,
+        embedder: str | Embedder | None = None,
+        **options: Any,
+    ) -> AbstractContextManager[Memory]:
+        """See `casenotes.Memory.from_json`."""
+        return cls._opened(_async.Memory.from_json(config, credentials, url=url, embedder=embedder, **options))
+
+    @classmethod
+    @contextmanager
+    def _opened(cls, opening: AbstractAsyncContextManager[_async.Memory]) -> Iterator[Memory]:
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="casenotes-loop", daemon=True)
         thread.start()
         try:
-            opening = _async.Memory.open(url, **options)
             memory = asyncio.run_coroutine_threadsafe(_enter(opening), loop).result()
             try:
                 yield cls(memory, loop)

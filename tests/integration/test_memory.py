@@ -458,8 +458,8 @@ async def test_the_window_of_recent_messages_is_a_setting(store_url: str) -> Non
 
 
 async def test_opening_needs_real_settings_and_a_known_database() -> None:
-    with pytest.raises(SettingsError, match="config must be Settings"):
-        async with Memory.open("sqlite:///:memory:", config={"a": 1}):
+    with pytest.raises(SettingsError, match="config is a int; pass Settings"):
+        async with Memory.open("sqlite:///:memory:", config=7):
             pass
     with pytest.raises(SettingsError, match="'nowhere:x'"):
         async with Memory.open("sqlite:///:memory:", model="nowhere:x"):

@@ -1336,15 +1336,15 @@ class TestSettings:
             ObservationalSettings(**{name: value})
 
     def test_the_environment_sets_the_thresholds(self) -> None:
-        from casenotes.config import Environment
+        from casenotes.config import effective
 
         variables = {
             "CASENOTES_OBSERVER_MODEL": "google/gemini-2.5-flash",
             "CASENOTES_OBSERVER_MESSAGE_TOKENS": "5000",
             "CASENOTES_REFLECTOR_OBSERVATION_TOKENS": "7000",
         }
-        settings = Environment.read(variables).settings().observational
-        assert settings.observer_model == settings.reflector_model == "google/gemini-2.5-flash"
+        settings = effective(variables=variables).settings.observational
+        assert (settings.observer_model, settings.reflector_model) == ("google/gemini-2.5-flash", None)
         assert (settings.observer_threshold_tokens, settings.reflector_threshold_tokens) == (5_000, 7_000)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from casenotes import EpisodicSettings, JobSettings, SearchSettings, Settings, StorageSettings
-from casenotes.config import Environment, ModelSettings
+from casenotes.config import ModelSettings
 from casenotes.errors import SettingsError
 
 
@@ -14,7 +14,7 @@ from casenotes.errors import SettingsError
     [
         (lambda: SearchSettings(ranker="best"), "'best'.*default, rrf-decay"),
         (lambda: EpisodicSettings(top_k=0), "top_k is 0"),
-        (lambda: EpisodicSettings(enabled="yes"), "enabled must be True or False.*'yes'"),
+        (lambda: EpisodicSettings(enabled="yes"), "enabled is 'yes'; it must be true or false"),
         (lambda: EpisodicSettings(inject_messages="maybe"), "'maybe'.*fill, never"),
         (lambda: EpisodicSettings(dedupe_similarity_threshold=True), "threshold is True.*or False"),
         (lambda: EpisodicSettings(dedupe_similarity_threshold=1.5), "threshold is 1.5"),
@@ -32,10 +32,10 @@ from casenotes.errors import SettingsError
         (lambda: EpisodicSettings(extraction_prompt=""), "extraction_prompt is ''.*built-in"),
         (lambda: EpisodicSettings(injection_prompt=" "), "injection_prompt is ' '"),
         (lambda: JobSettings(lease_seconds=0), "lease_seconds is 0"),
-        (lambda: JobSettings(in_process=None), "in_process must be True or False"),
+        (lambda: JobSettings(in_process=None), "in_process is None; it must be true or false"),
         (lambda: ModelSettings(attempts=0), "attempts is 0"),
         (lambda: SearchSettings(lexical_weight=1.5), "lexical_weight is 1.5.*between 0 and 1"),
-        (lambda: EpisodicSettings(top_k="5"), "top_k must be a number"),
+        (lambda: EpisodicSettings(top_k="5"), "top_k is '5'; it must be a whole number"),
         (lambda: SearchSettings(bm25_k1=float("nan")), "bm25_k1"),
         (lambda: StorageSettings(max_message_characters=0), "max_message_characters"),
         (lambda: Settings(last_messages=0), "last_messages is 0"),
@@ -44,28 +44,6 @@ from casenotes.errors import SettingsError
 def test_wrong_settings_fail_at_once_by_name(make: object, named: str) -> None:
     with pytest.raises(SettingsError, match=named):
         make()
-
-
-def test_the_environment_is_read() -> None:
-    read = Environment.read(
-        {
-            "CASENOTES_DATABASE_URL": "postgresql://db/x",
-            "CASENOTES_LAST_MESSAGES": "7",
-            "CASENOTES_EMBEDDER_MODEL": "",
-        }
-    )
-    assert (read.database_url, read.last_messages, read.embedder_model) == (
-        "postgresql://db/x",
-        7,
-        "local",
-    )
-    assert read.settings().last_messages == 7
-    assert Environment.read({}) == Environment("sqlite:///casenotes.db", "", "local", 20)
-
-
-def test_a_wrong_variable_is_named() -> None:
-    with pytest.raises(SettingsError, match="CASENOTES_LAST_MESSAGES is 'many'"):
-        Environment.read({"CASENOTES_LAST_MESSAGES": "many"})
 
 
 def test_the_defaults_of_episodic_memory() -> None:

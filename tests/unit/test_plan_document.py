@@ -250,7 +250,7 @@ def test_r08_07_open_steps_go_last_and_the_goal_never() -> None:
 def test_wrong_settings_of_a_plan_fail_by_name(named: str) -> None:
     with pytest.raises(SettingsError, match=f"{named} is 0"):
         PlanSettings(**{named: 0})
-    with pytest.raises(SettingsError, match="enabled must be"):
+    with pytest.raises(SettingsError, match="enabled is 1; it must be true or false"):
         PlanSettings(enabled=1)  # type: ignore[arg-type]
 
 

@@ -457,8 +457,8 @@ def test_a_schema_that_cannot_be_a_profile_is_refused(schema: type, named: str) 
         ({"template": " "}, "template is ' '"),
         ({"schema": UserSchema()}, "schema is .*Pydantic model class"),
         ({"max_characters": 0}, "max_characters is 0"),
-        ({"max_value_characters": "5"}, "max_value_characters must be a number"),
-        ({"learn": "yes"}, "learn must be True or False"),
+        ({"max_value_characters": "5"}, "max_value_characters is '5'; it must be a whole number"),
+        ({"learn": "yes"}, "learn is 'yes'; it must be true or false"),
         ({"min_block_tokens": 0}, "min_block_tokens is 0"),
     ],
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from casenotes.config import Environment
+from casenotes.config import effective
 from casenotes.errors import MissingExtra, UsageError
 from casenotes.models.chat import resolve_model
 from casenotes.recall.render import age_label
@@ -44,7 +44,7 @@ class Partner:
 
 def choose_partner(given: str | None) -> Partner:
     """The model that `--model` or the environment names."""
-    name = given or Environment.read().model
+    name = given or effective().model
     if not name:
         raise UsageError(
             "no model to talk to; give --model provider:name or set CASENOTES_MODEL, "

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from casenotes.cli.options import Json
 from casenotes.cli.output import console, excerpt, heading, print_json, print_table, progress_bar, safe
-from casenotes.config import Environment
+from casenotes.config import effective
 from casenotes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def learning_command(
     """
     from casenotes.evals.learning import evaluate_learning
 
-    chosen = model or Environment.read().model
+    chosen = model or effective().model
     if not chosen:
         raise UsageError("no model to learn with; give --model provider:name, or set CASENOTES_MODEL")
     wanted = _cases(cases, only)

@@ -15,7 +15,7 @@ from rich.text import Text
 from casenotes import __version__
 from casenotes.cli.options import Db, Json, open_memory
 from casenotes.cli.output import STATUS_STYLE, console, heading, print_json, print_table, safe
-from casenotes.config import Environment
+from casenotes.config import effective
 from casenotes.errors import CasenotesError
 from casenotes.memory import Memory
 from casenotes.stores.base import Finding, ScopeSize, StoreStats
@@ -133,7 +133,7 @@ async def _embedder_findings() -> list[Finding]:
     from casenotes.recall.space import prepared
 
     try:
-        embedder = await prepared(resolve_embedder(Environment.read().embedder_model), None)
+        embedder = await prepared(resolve_embedder(effective().embedder), None)
         await embed_texts(embedder, ["a short text"])
     except CasenotesError as error:
         return [Finding("embedder", "failed", str(error), "choose another with CASENOTES_EMBEDDER_MODEL")]

@@ -6,7 +6,6 @@ import asyncio
 import signal
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +14,7 @@ from rich.text import Text
 
 from casenotes.cli.options import Agent, Db, Json, check_exists, open_memory
 from casenotes.cli.output import console, errors, excerpt, print_json, safe
-from casenotes.config import DEFAULT_AGENT, Environment, JobSettings
+from casenotes.config import DEFAULT_AGENT, JobSettings, Settings, effective
 from casenotes.errors import UsageError
 from casenotes.events import Event
 from casenotes.memory import Memory
@@ -187,13 +186,13 @@ def worker_command(
 async def _work(
     db: str | None, model: str | None, jobs: JobSettings, *, once: bool, retry_dead: bool, quiet: bool
 ) -> Mapping[str, int]:
-    environment = Environment.read()
+    environment = effective()
     url = db or environment.database_url
     check_exists(url)
     chosen = model or environment.model
     if not chosen:
         raise UsageError("no model to learn with; give --model provider:name, or set CASENOTES_MODEL")
-    settings = replace(environment.settings(), jobs=jobs)
+    settings = Settings(jobs=jobs)
     tally = _Tally(quiet)
     async with Memory.open(url, model=chosen, config=settings, on_event=tally) as memory:
         if retry_dead:

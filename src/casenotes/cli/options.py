@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from casenotes.cli.output import errors, safe
-from casenotes.config import DEFAULT_DATABASE_URL, Environment, Settings
+from casenotes.config import DEFAULT_DATABASE_URL, Settings, effective
 from casenotes.errors import InvalidScope, StoreUnavailable, UsageError
 from casenotes.events import Event
 from casenotes.memory import Memory
@@ -41,7 +41,7 @@ def open_memory(
     config: Settings | None = None,
 ) -> AbstractAsyncContextManager[Memory]:
     """The memory that `--db` names, mostly without a model; only commands that write may create it."""
-    url = db or Environment.read().database_url
+    url = db or effective().database_url
     if not create:
         check_exists(url)
     return Memory.open(url, model=model or "", config=config, on_event=_WarnOnce())

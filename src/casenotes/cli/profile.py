@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from casenotes.cli.options import Agent, Db, Json, Resource, check_known, open_memory
 from casenotes.cli.output import console, excerpt, print_json, print_table
-from casenotes.config import DEFAULT_AGENT, Environment, ProfileSettings, Settings
+from casenotes.config import DEFAULT_AGENT, ProfileSettings, Settings
 from casenotes.errors import UsageError
 from casenotes.layers.stored_state import VERSIONS_KEPT
 from casenotes.types import Profile, Scope
@@ -101,14 +100,13 @@ def _check_call(call: Call) -> None:
 
 
 def _settings(template: Path | None) -> Settings:
-    settings = Environment.read().settings()
     if template is None:
-        return settings
+        return Settings()
     try:
         text = template.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"template {str(template)!r} cannot be read: {error}") from None
-    return replace(settings, profile=ProfileSettings(template=text))
+    return Settings(profile=ProfileSettings(template=text))
 
 
 async def _profiles(db: str | None, scope: Scope, call: Call, settings: Settings, limit: int) -> list[Profile]:

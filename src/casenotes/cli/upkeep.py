@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +13,7 @@ from rich.text import Text
 from casenotes.cli.curate import Yes, confirmed, undo_hint
 from casenotes.cli.options import Agent, Db, Json, Resource, check_exists, open_memory
 from casenotes.cli.output import console, errors, excerpt, heading, print_json, print_table, progress_bar
-from casenotes.config import DEFAULT_AGENT, Environment, JobSettings
+from casenotes.config import DEFAULT_AGENT, JobSettings, Settings, effective
 from casenotes.curate.audit import FAILING, Audit, Fault
 from casenotes.curate.erase import Erased
 from casenotes.curate.rebuild import Estimate, Rebuild
@@ -129,12 +128,12 @@ def rebuild_command(
 async def _rebuild(
     db: str | None, scope: Scope, model: str | None, *, dry_run: bool, yes: bool, json: bool
 ) -> None:
-    environment = Environment.read()
+    environment = effective()
     url = db or environment.database_url
     check_exists(url)
     if not (model or environment.model):
         raise UsageError("no model to derive entries with; give --model provider:name, or set CASENOTES_MODEL")
-    apart = replace(environment.settings(), jobs=JobSettings(in_process=False))  # no other work meanwhile
+    apart = Settings(jobs=JobSettings(in_process=False))  # no other work meanwhile
     async with Memory.open(url, model=model, config=apart) as memory:
         estimate = await memory.estimate_rebuild(scope)
         if not json:

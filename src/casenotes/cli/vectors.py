@@ -12,7 +12,7 @@ import typer
 
 from casenotes.cli.options import Db, Json, check_exists
 from casenotes.cli.output import console, print_json, progress_bar
-from casenotes.config import Environment
+from casenotes.config import effective
 from casenotes.stores.base import Store, active_space
 
 
@@ -72,7 +72,7 @@ async def _opened(db: str | None) -> AsyncIterator[Store]:
     """The store without an embedder of its own: the one it was made with may be gone."""
     from casenotes.stores import create_store
 
-    url = db or Environment.read().database_url
+    url = db or effective().database_url
     check_exists(url)
     store = create_store(url)
     await store.open()

@@ -37,7 +37,7 @@ from casenotes.observe.limits import Limits
 from casenotes.observe.tools import ObservingTools
 from casenotes.recall.recent import MessageTokens
 from casenotes.recall.search import Searcher
-from casenotes.recall.space import SpaceInUse, open_space
+from casenotes.recall.space import EmbedderOf, SpaceInUse, open_space
 from casenotes.recall.vectors import VectorFiller
 from casenotes.stores.base import Store
 from casenotes.tokens import CountedOnce, ForgivingCounter, TokenCounter
@@ -93,10 +93,10 @@ class Builder:
         self._measure = count_tokens
         self._count = CountedOnce(ForgivingCounter(count_tokens, self._tell_of_counter))
 
-    async def build(self, embedder: str | Embedder, given: Sequence[Any]) -> Parts:
+    async def build(self, embedder: str | Embedder, embedder_of: EmbedderOf, given: Sequence[Any]) -> Parts:
         """All parts; every layer has been initialised."""
         settings, store = self._settings, self._store
-        space = SpaceInUse(store, await open_space(store, embedder), self._events)
+        space = SpaceInUse(store, await open_space(store, embedder), self._events, embedder_of)
         filler = VectorFiller(store, space, self._events)
         searcher = Searcher(store, space, filler, settings.search, self._clock, self._events)
         tools = self._extraction(searcher, space)
@@ -159,9 +159,11 @@ class Builder:
 
     def _extraction(self, searcher: Searcher, space: SpaceInUse) -> Tools | None:
         """What entries are learned with, if there is a model."""
+        if not self._has_entries:
+            return None
         episodic = self._settings.episodic
         extractor, reflector = self._asker(episodic.extractor_model), self._asker(episodic.reflector_model)
-        if not (extractor and reflector and self._has_entries):
+        if not (extractor and reflector):
             return None
         return Tools(
             self._store,

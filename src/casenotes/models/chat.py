@@ -14,6 +14,7 @@ from inspect import getattr_static
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from casenotes.credentials import Secret
 from casenotes.errors import ModelError, ModelRefused, SettingsError
 from casenotes.models.lookup import looking_up, with_colon
 from casenotes.models.retry import Failure, Patience, persist
@@ -128,15 +129,16 @@ def _as_model_error(failure: Failure) -> ModelError:
     return kind(str(failure), status=failure.status)
 
 
-def resolve_model(given: Any) -> ChatModel | None:
+def resolve_model(given: Any, key: Secret | None = None) -> ChatModel | None:
     """The chat model of that name, around that object, or the object itself; None for None and "".
 
-    No request is sent. A missing package, key or provider is an error that names it.
+    A model of a provider is asked with the key, without one with that of the environment. No request is sent.
+    A missing package, key or provider is an error that names it.
     """
     if given is None or given == "":
         return None
     if isinstance(given, str):
-        return _by_name(given)
+        return _by_name(given, key)
     if all(getattr_static(given, name, None) is not None for name in ("label", "ask")):
         model: ChatModel = given
         return model
@@ -153,7 +155,7 @@ def _is_of_pydantic_ai(given: object) -> bool:
     return models is not None and isinstance(given, models.Model)
 
 
-def _by_name(given: str) -> ChatModel:
+def _by_name(given: str, key: Secret | None) -> ChatModel:
     name, at, rest_of_url = given.strip().partition("@http")
     provider, _, model = with_colon(name).partition(":")
     if not provider or not model:
@@ -161,8 +163,8 @@ def _by_name(given: str) -> ChatModel:
     with looking_up("chat model", f"{provider}:{model}"):
         from casenotes.models import pydantic_chat
     if at:
-        return pydantic_chat.served_at(provider, model, _checked_url(name, f"http{rest_of_url}"))
-    return pydantic_chat.hosted(provider, model)
+        return pydantic_chat.served_at(provider, model, _checked_url(name, f"http{rest_of_url}"), key)
+    return pydantic_chat.hosted(provider, model, key)
 
 
 def _checked_url(name: str, url: str) -> str:

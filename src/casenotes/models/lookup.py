@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from casenotes.credentials import Secret, hide
 from casenotes.errors import CasenotesError, MissingExtra, SettingsError
 
 
 def with_colon(name: str) -> str:
     """`provider/model` as `provider:model`; later slashes belong to the model."""
     return name if ":" in name else name.replace("/", ":", 1)
+
+
+def provider_factory(key: Secret | None) -> Callable[[str], Any]:
+    """How Pydantic AI makes the client of a provider: with that key, or with one from the environment."""
+    from pydantic_ai.providers import infer_provider, infer_provider_class
+
+    if key is None:
+        return infer_provider
+
+    def with_key(provider: str) -> Any:
+        made = infer_provider_class(provider)
+        try:
+            return made(api_key=key.reveal())  # type: ignore[call-arg]
+        except TypeError:
+            raise SettingsError(f"provider {provider!r} is not asked with a single key; use another") from None
+
+    return with_key
 
 
 @contextmanager
@@ -30,7 +49,7 @@ def looking_up(what: str, name: str) -> Iterator[None]:
     except CasenotesError:
         raise
     except Exception as error:  # unknown provider, or no key: every client library has errors of its own
-        reason = str(error).partition(" To try Pydantic AI")[0]
+        reason = hide(str(error).partition(" To try Pydantic AI")[0])
         raise SettingsError(f"{what} {name!r} cannot be used: {reason}") from None
 
 

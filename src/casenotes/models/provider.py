@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from casenotes.credentials import Secret
 from casenotes.errors import EmbeddingError
-from casenotes.models.lookup import looking_up, with_colon
+from casenotes.models.lookup import looking_up, provider_factory, with_colon
 from casenotes.models.retry import Failure, Patience, persist
 
 MAX_TEXTS = 96
@@ -29,11 +30,12 @@ SHORTEST_CUT = 500
 class ProviderEmbedder:
     """A hosted embedder. Its dimensions are known once it was prepared or has embedded something."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, key: Secret | None = None) -> None:
         self.label = with_colon(name)
+        self._key = key  # in use as long as the embedder is, and hidden from errors so long
         self._dimensions: int | None = None
         self._max_characters: int | None = None
-        self._model = _model(self.label)
+        self._model = _model(self.label, key)
 
     @property
     def dimensions(self) -> int:
@@ -106,8 +108,8 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _model(name: str) -> Any:
+def _model(name: str, key: Secret | None) -> Any:
     with looking_up("embedder", name):
         from pydantic_ai.embeddings import infer_embedding_model
 
-        return infer_embedding_model(name)
+        return infer_embedding_model(name, provider_factory=provider_factory(key))

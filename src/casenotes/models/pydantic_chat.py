@@ -22,9 +22,10 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from casenotes.credentials import Secret
 from casenotes.errors import ModelRefused, SettingsError
 from casenotes.models.chat import ChatReply, ChatRequest, Usage
-from casenotes.models.lookup import looking_up
+from casenotes.models.lookup import looking_up, provider_factory
 from casenotes.models.retry import status_of, without_keys
 
 PLACEHOLDER_KEY = "no-key"
@@ -42,14 +43,14 @@ MODE_REFUSED = re.compile(
 )
 
 
-def hosted(provider: str, model: str) -> PydanticChatModel:
-    """The model of a provider, with its key from the environment."""
+def hosted(provider: str, model: str, key: Secret | None = None) -> PydanticChatModel:
+    """The model of a provider, with that key or one from the environment."""
     name = f"{provider}:{model}"
     with looking_up("chat model", name):
-        return PydanticChatModel(infer_model(name), name)
+        return PydanticChatModel(infer_model(name, provider_factory(key)), name, key)
 
 
-def served_at(provider: str, model: str, base_url: str) -> PydanticChatModel:
+def served_at(provider: str, model: str, base_url: str, key: Secret | None = None) -> PydanticChatModel:
     """A model of any server that speaks OpenAI's chat completions."""
     if provider not in ("openai", "openai-chat"):
         raise SettingsError(
@@ -59,10 +60,11 @@ def served_at(provider: str, model: str, base_url: str) -> PydanticChatModel:
         from pydantic_ai.models.openai import OpenAIChatModel
         from pydantic_ai.providers.openai import OpenAIProvider
 
-        key = os.environ.get("OPENAI_API_KEY") or PLACEHOLDER_KEY
+        sent = key.reveal() if key else os.environ.get("OPENAI_API_KEY") or PLACEHOLDER_KEY
         return PydanticChatModel(
-            OpenAIChatModel(model, provider=OpenAIProvider(base_url=base_url, api_key=key)),
+            OpenAIChatModel(model, provider=OpenAIProvider(base_url=base_url, api_key=sent)),
             f"openai:{model}@{base_url}",
+            key,
         )
 
 
@@ -87,8 +89,9 @@ class _Form:
 class PydanticChatModel:
     """A model of Pydantic AI; settings that the object brings along win over ours."""
 
-    def __init__(self, model: Model[Any], label: str) -> None:
+    def __init__(self, model: Model[Any], label: str, key: Secret | None = None) -> None:
         profile = _profile(model)
+        self._key = key  # in use as long as the model is, and hidden from errors so long
         self.label = label
         self._model = model
         self._room = _room_for_thinking(profile)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import getattr_static
 
+from casenotes.config.settings import LOCAL
 from casenotes.errors import SettingsError
 from casenotes.models.embed import Embedder
 from casenotes.models.joint import MINILM_WEIGHT, minilm_and_static
 from casenotes.models.minilm import MiniLmEmbedder, minilm_is_installed
 from casenotes.models.static import StaticEmbedder
 
-LOCAL = "local"
 BUILT_IN: dict[str, Callable[[], Embedder]] = {
     "minilm+static": minilm_and_static,
     "minilm": MiniLmEmbedder,
@@ -33,7 +33,7 @@ def resolve_embedder(given: str | Embedder | None, remembered: str | None = None
     that is installed.
     """
     if given is None or given == LOCAL:
-        return (remembered and _built_in_by_label(remembered)) or _best_installed()
+        return (remembered and built_in_of_label(remembered)) or _best_installed()
     if isinstance(given, str):
         return _by_name(given)
     needed = ("label", "dimensions", "embed")
@@ -46,12 +46,13 @@ def resolve_embedder(given: str | Embedder | None, remembered: str | None = None
 def embedder_of_label(label: str) -> Embedder | None:
     """The embedder that made the vectors of a space; None if it was an object of the caller's own."""
     try:
-        return _built_in_by_label(label) or _by_name(label)
+        return built_in_of_label(label) or _by_name(label)
     except SettingsError:
         return None
 
 
-def _built_in_by_label(label: str) -> Embedder | None:
+def built_in_of_label(label: str) -> Embedder | None:
+    """The embedder of a space if it is one that needs no key."""
     return BUILT_IN[LABELS[label]]() if label in LABELS else None
 
 

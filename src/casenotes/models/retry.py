@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from casenotes.credentials import hide
+
 Answer = TypeVar("Answer")
 
 LOOKS_LIKE_A_KEY = re.compile(r"[\w.+/=-]{16,}|\bsk-[\w-]+")
@@ -106,8 +108,8 @@ def asked_pause(error: Exception) -> float | None:
 
 
 def without_keys(text: str) -> str:
-    """Providers echo what they were sent: every long word is starred out."""
-    return LOOKS_LIKE_A_KEY.sub("***", text)
+    """Providers echo what they were sent: secrets are hidden, and every long word is starred out."""
+    return LOOKS_LIKE_A_KEY.sub("***", hide(text))
 
 
 def _unsaid(error: Exception) -> str:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
-from casenotes.config import ModelSettings
-from casenotes.models.chat import RetryingModel, resolve_model
+from casenotes.config import ModelSettings, WorkerModel
+from casenotes.credentials import Secret
+from casenotes.models.chat import ChatModel, RetryingModel, resolve_model
 
 
 class Workers:
     """Chat models by what was configured; a task without one of its own gets the agent's."""
 
-    def __init__(self, agents: Any, settings: ModelSettings) -> None:
+    def __init__(
+        self, agents: Any, settings: ModelSettings, secrets: Mapping[str, Secret] = MappingProxyType({})
+    ) -> None:
         self._agents = agents
         self._settings = settings
+        self._secrets = secrets
         self._known: list[tuple[Any, RetryingModel]] = []
 
     def model(self, own: Any = None) -> RetryingModel | None:
@@ -23,7 +29,7 @@ class Workers:
         return known or self._resolved(given)
 
     def _resolved(self, given: Any) -> RetryingModel | None:
-        model = resolve_model(given)
+        model = self._found(given)
         if model is None:
             return None
         asking = self._settings
@@ -36,8 +42,14 @@ class Workers:
         self._known.append((given, retrying))
         return retrying
 
+    def _found(self, given: Any) -> ChatModel | None:
+        if not isinstance(given, WorkerModel):
+            return resolve_model(given)
+        key = None if given.credential is None else self._secrets[given.credential]
+        return resolve_model(given.model, key)
+
     async def close(self) -> None:
         """Close the connections of those that were made here; what was handed over is not ours to close."""
         for given, model in self._known:
-            if isinstance(given, str):
+            if isinstance(given, (str, WorkerModel)):
                 await model.close()

@@ -6,6 +6,7 @@ process follows: it asks which space is active whenever the store says that ever
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from casenotes.errors import EmbeddingError, MissingExtra, SpaceMismatch
@@ -13,6 +14,9 @@ from casenotes.events import Events
 from casenotes.models.embed import Embedder, Space
 from casenotes.models.registry import embedder_of_label, resolve_embedder
 from casenotes.stores.base import SpaceRecord, Store, active_space
+
+EmbedderOf = Callable[[str], Embedder | None]
+"""The embedder of a label, None if there is none here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,11 @@ class CurrentSpace:
 class SpaceInUse:
     """Holds the current space for everything that embeds or compares vectors."""
 
-    def __init__(self, store: Store, current: CurrentSpace, events: Events) -> None:
+    def __init__(
+        self, store: Store, current: CurrentSpace, events: Events, embedder_of: EmbedderOf = embedder_of_label
+    ) -> None:
         self._store = store
+        self._embedder_of = embedder_of
         self._events = events
         self._candidates: dict[str, Embedder] = {}
         self.current = current
@@ -38,7 +45,14 @@ class SpaceInUse:
         if record is None or (record.id, record.key) == (self.current.record.id, self.current.record.key):
             return
         known = self._candidates.get(record.model)
-        self._use(CurrentSpace(record, known or await _embedder_for(record)))
+        self._use(CurrentSpace(record, known or await self._embedder_for(record)))
+
+    async def _embedder_for(self, record: SpaceRecord) -> Embedder | None:
+        try:
+            embedder = self._embedder_of(record.model)
+            return await prepared(embedder, record) if embedder else None
+        except (EmbeddingError, MissingExtra):
+            return None
 
     def expect(self, embedder: Embedder) -> None:
         """This process is about to switch to that embedder, which may be an object of the caller's own."""
@@ -48,14 +62,6 @@ class SpaceInUse:
         self.current = current
         by_words_alone = current.embedder is None
         self._events.emit("space.switched", model=current.record.model, by_words_alone=by_words_alone)
-
-
-async def _embedder_for(record: SpaceRecord) -> Embedder | None:
-    try:
-        embedder = embedder_of_label(record.model)
-        return await prepared(embedder, record) if embedder else None
-    except (EmbeddingError, MissingExtra):
-        return None
 
 
 async def open_space(store: Store, given: str | Embedder | None) -> CurrentSpace:

@@ -1,0 +1,118 @@
+"""Which value counts: that of the call, else of the settings, the environment, the file, the default.
+
+All sources become values by path (`episodic.top_k`), so that each value can say where it came from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from casenotes.config.json_form import built_from_json, read_json
+from casenotes.config.rules import Section, built, rules_of, sections_of, stated
+from casenotes.config.settings import STORAGE_NAMES, Settings
+from casenotes.config.sources import OUTSIDE, Stated, from_environment, from_file
+from casenotes.errors import SettingsError
+
+NOWHERE, LIGHT = "sqlite:///:memory:", "static"
+"""Where a memory lies that is off, and its embedder: nothing is put there, and nothing is embedded."""
+
+ON = Stated(True, "default")
+CALL, JSON, PYTHON, DEFAULT = "call", "JSON", "Settings", "default"
+
+
+class Shown(NamedTuple):
+    """An effective value and where it came from."""
+
+    path: str
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """What counts, from all sources together."""
+
+    settings: Settings
+    database_url: str = field(repr=False)  # it may have a password
+    model: Any
+    embedder: Any
+    origins: Mapping[str, str]
+    from_json: bool = False
+
+    def values(self) -> Iterator[Shown]:
+        """Every value with its origin, sections in the order of `Settings`."""
+        outside = (self.database_url, self.model, self.embedder)
+        for path, value in (*zip(OUTSIDE, outside, strict=True), *_leaves(self.settings)):
+            yield Shown(path, value, self.origins.get(path, DEFAULT))
+
+
+def effective(
+    config: Settings | Mapping[str, Any] | str | None = None,
+    *,
+    url: str | None = None,
+    model: Any = None,
+    embedder: Any = None,
+    variables: Mapping[str, str] = os.environ,
+) -> Effective:
+    """What counts for a call with these arguments; raises if any source is wrong."""
+    is_json = config is not None and not isinstance(config, Settings)
+    own = _own(config, url, embedder)
+    values = from_file() | from_environment(variables) | own
+    values |= _of_call({"database_url": url, "model": model, "embedder_model": embedder})
+    outside = {name: values.pop(name, Stated(default, DEFAULT)) for name, default in OUTSIDE.items()}
+    origins = {path: value.origin for path, value in (outside | values).items()}
+    if values.get("enabled", ON).value is False:
+        return _switched_off(values, is_json)
+    if is_json and not any(path.startswith("episodic.") for path in values):
+        origins["episodic.enabled"] = JSON  # by saying nothing of it
+    chosen = {path: value.value for path, value in values.items()}
+    settings = built_from_json(chosen) if is_json else built(Settings, chosen)
+    url, model, embedder = (value.value for value in outside.values())
+    return Effective(settings, url, model, embedder, origins, is_json)
+
+
+def _switched_off(values: Mapping[str, Stated], is_json: bool) -> Effective:
+    """Nothing of a memory that is off: no file, no server, no key."""
+    parts = {f"{name}.enabled": False for name in sections_of(Settings) if _can_be_off(name)}
+    settings = built(Settings, parts | {"enabled": False})
+    origins = {"enabled": values["enabled"].origin}
+    return Effective(settings, NOWHERE, "", LIGHT, origins | dict.fromkeys(parts, origins["enabled"]), is_json)
+
+
+def _can_be_off(section: str) -> bool:
+    return "enabled" in rules_of(sections_of(Settings)[section])
+
+
+def _own(config: object, url: str | None, embedder: Any) -> dict[str, Stated]:
+    """What the settings say, whichever form they have."""
+    if config is None:
+        return {}
+    if isinstance(config, Settings):
+        return _with_database({path: Stated(value, PYTHON) for path, value in stated(config).items()})
+    if isinstance(config, (Mapping, str)):
+        read = read_json(config, any_storage=url is not None, has_embedder=embedder is not None)
+        return _with_database({path: Stated(value, JSON) for path, value in read.checked().items()})
+    raise SettingsError(f"config is a {type(config).__name__}; pass Settings, or a JSON object with `memory`")
+
+
+def _with_database(values: dict[str, Stated]) -> dict[str, Stated]:
+    """The URL of the settings is the database; a name stands for that of the environment."""
+    given = values.get("storage.database")
+    if given and given.value not in STORAGE_NAMES:
+        values["database_url"] = given
+    return values
+
+
+def _of_call(given: Mapping[str, Any]) -> dict[str, Stated]:
+    return {name: Stated(value, CALL) for name, value in given.items() if value is not None}
+
+
+def _leaves(section: Section, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    cls: Any = type(section)
+    for name in rules_of(cls):
+        yield prefix + name, getattr(section, name)
+    for name in sections_of(cls):
+        yield from _leaves(getattr(section, name), f"{prefix}{name}.")

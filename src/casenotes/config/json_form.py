@@ -1,0 +1,479 @@
+"""Settings as JSON: camelCase names under `memory`, read strictly, and all that is wrong told at once.
+
+What stands beside `memory` belongs to the host and is left alone. A secret has no place in the object: models,
+embeddings and databases name credentials by id. A model may not name the address of a server here, because the
+key of its credential would be sent there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from casenotes.config.rules import Model, built, rule_at, shown, stated
+from casenotes.config.settings import (
+    LOCAL,
+    POSTGRES,
+    STORAGE_NAMES,
+    EpisodicSettings,
+    Settings,
+    WorkerModel,
+    has_password,
+)
+from casenotes.credentials import looks_like_a_secret
+from casenotes.errors import SettingsError
+from casenotes.masking import mask
+
+ROOT = "memory"
+OBSERVATIONAL, EPISODIC, SIMILAR = "observationalMemory", "episodicMemory", "semanticRecall"
+LONGEST_TEXT = 1_000_000
+RUN, TURN = "maxEntriesPerRun", "maxEntriesPerTurn"
+FIELDS: Mapping[str, Sequence[str]] = {
+    "": ("enabled", "last_messages"),
+    "semantic_recall": ("enabled", "top_k", "before", "after", "scope"),
+    "observational": (
+        "enabled",
+        "observer_model",
+        "reflector_model",
+        "observer_threshold_tokens",
+        "reflector_threshold_tokens",
+        "render_token_budget",
+        "observation_log_tail_limit",
+        "lock_ttl_ms",
+        "buffer_ratio",
+        "idle_flush_seconds",
+    ),
+    "episodic": (
+        "enabled",
+        "credential",
+        "top_k",
+        "auto_inject",
+        "auto_inject_top_k",
+        "half_life_days",
+        "max_entries_per_run",
+        "max_entries_per_turn",
+        "max_entry_length",
+        "dedupe_similarity_threshold",
+        "extractor_model",
+        "reflector_model",
+    ),
+}
+"""The settings that JSON knows, by section."""
+
+SECTIONS = {SIMILAR: "semantic_recall", OBSERVATIONAL: "observational", EPISODIC: "episodic"}
+MODEL_NAME = re.compile(r"[a-z][\w.-]*[/:]\S+", re.IGNORECASE)
+STORAGE_REMEDY = (
+    "use default or n8n for the database of the environment, or a URL such as sqlite:///agent.db or "
+    "postgresql://user@host/name"
+)
+
+
+class Problem(NamedTuple):
+    """A violated rule, and the path to the field that violates it."""
+
+    path: str
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonConfig:
+    """What a JSON object says: values by path of Settings, and what is wrong with it."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def checked(self) -> dict[str, Any]:
+        """The values; raises if anything is wrong."""
+        if self.problems:
+            raise SettingsError("\n".join(map(str, self.problems)))
+        return self.values
+
+
+def camel(name: str) -> str:
+    """`top_k` as `topK`."""
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def settings_of(config: Mapping[str, Any] | str) -> Settings:
+    """The settings of a JSON object or text; credentials are not looked up yet."""
+    return built_from_json(read_json(config).checked())
+
+
+def built_from_json(values: Mapping[str, Any]) -> Settings:
+    """Settings of what was read. Episodic memory needs a credential, so it is off where it is not mentioned."""
+    settings: Settings = built(Settings, values)
+    if not any(path.startswith("episodic.") for path in values):
+        object.__setattr__(settings, "episodic", EpisodicSettings(enabled=False))
+    return settings
+
+
+def read_json(
+    config: Mapping[str, Any] | str,
+    *,
+    any_storage: bool = False,
+    storage: str | None = None,
+    has_embedder: bool = False,
+) -> JsonConfig:
+    """What the object says.
+
+    A caller that names the database itself takes any name for it; `storage` is one that the host has for its
+    own. A caller that brings an embedder needs no credential for one.
+    """
+    given = _parsed(config) if isinstance(config, str) else config
+    read = _Reader(given, (*STORAGE_NAMES, storage), any_storage, has_embedder)
+    read.read(given)
+    return read.result
+
+
+def _parsed(text: str) -> Any:
+    if len(text) > LONGEST_TEXT:
+        raise SettingsError(f"the configuration has {len(text):,} characters; {LONGEST_TEXT:,} are the most")
+    try:
+        return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+    except SettingsError:
+        raise
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        at = f" (line {line}, column {getattr(error, 'colno', '?')})" if line else ""
+        raise SettingsError(f"the configuration is no JSON{at}; mend it there") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SettingsError(f"the configuration has {shown(twice)} twice in one object; leave one of them")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise SettingsError(f"the configuration has {name}, which is no JSON; write a number")
+
+
+def json_object(config: object) -> Mapping[str, Any] | str:
+    """The configuration if it has a form that JSON comes in."""
+    if isinstance(config, (Mapping, str)):
+        return config
+    raise SettingsError(f"config is a {type(config).__name__}; pass a JSON object with `memory`, or its text")
+
+
+class _Reader:
+    """Reads one object; goes on after each problem."""
+
+    def __init__(self, given: Any, names: Sequence[str | None], any_storage: bool, has_embedder: bool) -> None:
+        self._names = names
+        self._any_storage = any_storage
+        self._has_embedder = has_embedder
+        self.result = JsonConfig(given if isinstance(given, Mapping) else {})
+
+    def _wrong(self, path: str, rule: str, text: str) -> None:
+        self.result.problems.append(Problem(path, rule, text))
+
+    def read(self, config: object) -> None:
+        """The whole object."""
+        if not isinstance(config, Mapping):
+            self._wrong("the configuration", "wrong_type", f"is {shown(config)}; it must be an object")
+            return
+        for name in sorted(config.keys() & SECTIONS.keys()):
+            self._wrong(name, "misplaced", f"stands beside {ROOT}; put it into {ROOT}")
+        if ROOT not in config:
+            self._wrong(ROOT, "missing_field", 'is missing; write {"memory": {"enabled": true}}')
+        elif self._is_object(ROOT, config[ROOT]):
+            self._memory(config[ROOT])
+
+    def _memory(self, memory: Mapping[str, Any]) -> None:
+        for name, value in memory.items():
+            read = KNOWN.get(name)
+            if read is None:
+                self._unknown(ROOT, name, KNOWN)
+            elif value is None:
+                self._null(f"{ROOT}.{name}")
+            else:
+                read(self, f"{ROOT}.{name}", value)
+        if EPISODIC in memory and memory.get("enabled") is not False:
+            self._needs_credential(memory[EPISODIC])
+        self._conflicts()
+
+    def _unknown(self, path: str, name: object, known: Mapping[str, Any]) -> None:
+        alike = get_close_matches(str(name), known, 1)
+        remedy = f"did you mean {alike[0]}?" if alike else f"use {', '.join(known)}"
+        self._wrong(f"{path}.{mask(str(name)[:60])}", "unknown_field", f"is unknown; {remedy}")
+
+    def _null(self, path: str) -> None:
+        self._wrong(path, "wrong_type", "is null; give a value, or leave the field out")
+
+    def _is_object(self, path: str, value: object) -> bool:
+        if not isinstance(value, Mapping):
+            self._wrong(path, "wrong_type", f"is {shown(value)}; it must be an object")
+        return isinstance(value, Mapping)
+
+    def plain(self, path: str, value: Any) -> None:
+        """A setting of the top."""
+        self._setting(path, snake(path.removeprefix(f"{ROOT}.")), value)
+
+    def _setting(self, path: str, setting: str, value: Any) -> None:
+        rule = rule_at(Settings, setting)
+        if isinstance(rule, Model):
+            self._worker(path, setting, value)
+        elif setting.endswith(".credential"):
+            self._credential(path, setting, value)
+        elif fault := rule.fault(value):
+            self._wrong(path, fault.kind, fault.text)
+        else:
+            self.result.values[setting] = value
+
+    def similar(self, path: str, value: Any) -> None:
+        """Semantic recall may be a switch for short."""
+        if isinstance(value, bool):
+            self.result.values["semantic_recall.enabled"] = value
+        elif isinstance(value, Mapping):
+            self.section(path, {"enabled": True} | dict(value))
+        else:
+            self._wrong(path, "wrong_type", f"is {shown(value)}; it must be true or false, or an object")
+
+    def section(self, path: str, value: Any) -> None:
+        """An object of settings."""
+        if not self._is_object(path, value):
+            return
+        section = SECTIONS[path.removeprefix(f"{ROOT}.")]
+        names = {camel(name): name for name in FIELDS[section]}
+        for name, given in value.items():
+            if name not in names:
+                self._unknown(path, name, names)
+            elif given is None:
+                self._null(f"{path}.{name}")
+            else:
+                self._setting(f"{path}.{name}", f"{section}.{names[name]}", given)
+
+    def storage(self, path: str, value: Any) -> None:
+        """A name, a URL without password, or a URL with the credential of its password."""
+        if isinstance(value, Mapping):
+            self._url_with_credential(path, value)
+        elif not isinstance(value, str):
+            self._wrong(path, "wrong_type", f"is {shown(value)}; {STORAGE_REMEDY}")
+        elif self._is_usable_storage(path, value):
+            self.result.values["storage.database"] = value
+
+    def _url_with_credential(self, path: str, value: Mapping[str, Any]) -> None:
+        if not self._has_exactly(path, value, ("url", "credential")):
+            return
+        url = value["url"]
+        if not isinstance(url, str) or not url.startswith(POSTGRES):
+            remedy = "it must be a URL such as postgresql://user@host/name, as only such have a password"
+            self._wrong(f"{path}.url", "wrong_type", f"is {_shown_url(url)}; {remedy}")
+        elif self._is_usable_storage(f"{path}.url", url):
+            self.result.values["storage.database"] = url
+            self._credential(f"{path}.credential", "storage.credential", value["credential"])
+
+    def _has_exactly(self, path: str, value: Mapping[str, Any], names: Sequence[str]) -> bool:
+        before = len(self.result.problems)
+        for name in value:
+            if name not in names:
+                self._unknown(path, name, dict.fromkeys(names))
+        for name in names:
+            if value.get(name) is None:
+                kind = "missing_credential" if name == "credential" else "missing_field"
+                self._wrong(
+                    f"{path}.{name}", kind, f"is missing; it must be an object with {' and '.join(names)}"
+                )
+        return len(self.result.problems) == before
+
+    def _is_usable_storage(self, path: str, value: str) -> bool:
+        if value in self._names or (self._any_storage and "://" not in value):
+            return True
+        if has_password(value):
+            remedy = 'write {"url": …, "credential": id}, or set CASENOTES_DATABASE_URL and write default'
+            self._wrong(path, "password_in_url", f"is a URL with a password; {remedy}")
+            return False
+        if value.startswith((*POSTGRES, "sqlite:///")) and value.removeprefix("sqlite:///"):
+            return True
+        self._wrong(path, "out_of_range", f"is {_shown_url(value)}; {STORAGE_REMEDY}")
+        return False
+
+    def _credential(self, path: str, setting: str, value: Any) -> None:
+        if not isinstance(value, str) or not value.strip():
+            self._wrong(path, "wrong_type", f"is {shown(value)}; it must be the id of a credential")
+        elif looks_like_a_secret(value):
+            self._wrong(path, "secret_in_config", "looks like a secret; keep that elsewhere and write its id")
+        elif value == LOCAL and setting != "episodic.credential":
+            self._wrong(path, "out_of_range", f"is '{LOCAL}', which is for embeddings; name another credential")
+        else:
+            self.result.values[setting] = value
+
+    def _worker(self, path: str, setting: str, value: Any) -> None:
+        if not isinstance(value, Mapping):
+            remedy = 'write {"model": "provider/name", "credential": id}'
+            self._wrong(path, "wrong_type", f"is {shown(value)}; {remedy}")
+            return
+        if not self._has_exactly(path, value, ("model", "credential")):
+            return
+        key = f"{setting}.credential"
+        self._credential(f"{path}.credential", key, value["credential"])
+        credential = self.result.values.pop(key, None)
+        if fault := _model_fault(value["model"]):
+            self._wrong(f"{path}.model", *fault)
+        elif credential:
+            self.result.values[setting] = WorkerModel(value["model"], credential)
+
+    def _needs_credential(self, section: Any) -> None:
+        if not isinstance(section, Mapping) or section.get("enabled", True) is not True or self._has_embedder:
+            return
+        if section.get("credential") is None:
+            remedy = (
+                f"give the id of an OpenAI key for embeddings, or '{LOCAL}' for the built-in embedder, or set "
+                "enabled to false"
+            )
+            self._wrong(f"{ROOT}.{EPISODIC}.credential", "missing_credential", f"is missing; {remedy}")
+
+    def _conflicts(self) -> None:
+        """Both names of one setting, with different values."""
+        values = self.result.values
+        run, turn = values.get("episodic.max_entries_per_run"), values.get("episodic.max_entries_per_turn")
+        if None not in (run, turn) and run != turn:
+            text = f"is {run} and {TURN} is {turn}; they are two names of one setting, give one"
+            self._wrong(f"{ROOT}.{EPISODIC}.{RUN}", "conflict", text)
+        elif run is not None:
+            values["episodic.max_entries_per_turn"] = values.pop("episodic.max_entries_per_run")
+
+
+KNOWN: Mapping[str, Callable[[_Reader, str, Any], None]] = {
+    "enabled": _Reader.plain,
+    "storage": _Reader.storage,
+    "lastMessages": _Reader.plain,
+    SIMILAR: _Reader.similar,
+    OBSERVATIONAL: _Reader.section,
+    EPISODIC: _Reader.section,
+}
+"""How each field of `memory` is read."""
+
+
+def snake(name: str) -> str:
+    """`lastMessages` as `last_messages`."""
+    return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+
+
+def _shown_url(value: object) -> str:
+    """A URL without what may be a password in it."""
+    return shown(re.sub("//.*@", "//", value) if isinstance(value, str) else value)
+
+
+def _model_fault(name: object) -> tuple[str, str] | None:
+    if not isinstance(name, str) or not name.strip():
+        return "wrong_type", f"is {shown(name)}; it must be a text such as openai/gpt-5-mini"
+    if "@http" in name:
+        return "out_of_range", (
+            "names the address of a server, to which the key of its credential would be sent; pass such a "
+            "model in Python"
+        )
+    if not MODEL_NAME.fullmatch(name):
+        return "out_of_range", f"is {shown(name)}; it must be provider/name, such as openai/gpt-5-mini"
+    return None
+
+
+def json_of(settings: Settings) -> dict[str, Any]:
+    """What was given, as JSON; `maxEntriesPerRun` is the name that is written."""
+    memory: dict[str, Any] = {}
+    for path, value in stated(settings).items():
+        section, name = _place(path)
+        if path == "storage.credential":
+            memory["storage"] = {"url": settings.storage.database, "credential": value}
+        elif path == "storage.database":
+            memory.setdefault("storage", value)
+        elif section is None or not _has_json_form(value):
+            raise SettingsError(f"{path} is {shown(value)}, which has no JSON form; leave it to Python")
+        else:
+            (memory.setdefault(section, {}) if section else memory)[name] = _plain(value)
+    similar = memory.get(SIMILAR, {})
+    if similar.keys() == {"enabled"}:
+        memory[SIMILAR] = similar["enabled"]
+    return {ROOT: memory}
+
+
+def _place(path: str) -> tuple[str | None, str]:
+    """The section of a setting in JSON, empty at the top, None if it has none; and its name there."""
+    section, _, name = path.rpartition(".")
+    if name not in FIELDS.get(section, ()):
+        return None, name
+    own = next((json for json, python in SECTIONS.items() if python == section), "")
+    return own, RUN if name == "max_entries_per_turn" else camel(name)
+
+
+def _has_json_form(value: object) -> bool:
+    if isinstance(value, WorkerModel):
+        return value.credential is not None
+    return isinstance(value, (bool, int, float, str))
+
+
+def _plain(value: Any) -> Any:
+    return {"model": value.model, "credential": value.credential} if isinstance(value, WorkerModel) else value
+
+
+def json_fields() -> Iterator[tuple[str, str]]:
+    """Every field of JSON with its setting, for the reference."""
+    yield f"{ROOT}.storage", "storage.database, storage.credential"
+    for section, names in FIELDS.items():
+        for name in names:
+            path = f"{section}.{name}" if section else name
+            yield json_path(path), path
+
+
+def json_path(path: str) -> str:
+    """The place in JSON of a setting, or of a field within a model or database, for errors."""
+    if path.startswith("storage."):
+        return f"{ROOT}.{path}"
+    setting, _, inner = path.partition("_model.")
+    section, _, name = (f"{setting}_model" if inner else setting).rpartition(".")
+    own = next((json for json, python in SECTIONS.items() if python == section), section)
+    return ".".join(filter(None, (ROOT, own, camel(name), inner)))
+
+
+def updated(config: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with a change: objects are merged, null takes a field out, all else is replaced.
+
+    What the change does not mention stays as it is. A model or database with its credential is one value, and a
+    switch stands for an object with `enabled`.
+    """
+    result = dict(config)
+    for name, value in change.items():
+        before = result.get(name)
+        if value is None:
+            result.pop(name, None)
+        elif _is_section(value) or (isinstance(value, bool) and _is_section(before)):
+            result[name] = updated(_as_section(before), _as_section(value))
+        else:
+            result[name] = value
+    if (RUN in change) != (TURN in change):  # two names of one setting: the one that was given counts
+        result.pop(TURN if RUN in change else RUN, None)
+    return result
+
+
+def _is_section(value: object) -> bool:
+    return isinstance(value, Mapping) and value.keys().isdisjoint(("model", "url"))
+
+
+def _as_section(value: object) -> Mapping[str, Any]:
+    if isinstance(value, bool):
+        return {"enabled": value}
+    return value if isinstance(value, Mapping) and _is_section(value) else {}
+
+
+def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of a configuration with its path; a model or database with its credential is one."""
+    for name, value in config.items():
+        if isinstance(value, Mapping) and _is_section(value):
+            yield from leaves(value, f"{prefix}{name}.")
+        elif name == SIMILAR and isinstance(value, bool):
+            yield f"{prefix}{name}.enabled", value
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,253 @@
+"""Secrets that cannot slip out, and where they are looked up by the id that a configuration names.
+
+A `Secret` shows nothing of itself: not when printed, formatted, logged or pickled, nor in an error or a
+traceback. Only `reveal` gives it, to the client library that sends it. As such libraries repeat keys in their
+errors, `hide` takes every secret that is in use out of a text.
+"""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+import json
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Never, Protocol, runtime_checkable
+from urllib.parse import quote, quote_plus
+from weakref import WeakSet
+
+from casenotes.errors import MissingExtra, SettingsError
+from casenotes.masking import mask
+
+HIDDEN = "[secret]"
+SHORTEST_HIDDEN = 4
+"""A shorter secret would be found in every other word; it is hidden from where it stands alone."""
+
+KEYRING_SERVICE = "casenotes"
+ENVIRONMENT_PREFIX = "CASENOTES_CREDENTIAL_"
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+LONGEST_ID = 200
+_in_use: WeakSet[Secret] = WeakSet()
+
+
+class Secret:
+    """A key or password. `reveal` is the only way to it."""
+
+    __slots__ = ("__value", "__weakref__")
+
+    def __init__(self, value: str) -> None:
+        if not isinstance(value, str) or not value.strip():
+            kind = "empty" if isinstance(value, str) else f"a {type(value).__name__}"
+            raise SettingsError(f"a secret must be a text, but it is {kind}; look at where it is kept")
+        self.__value = value.strip()
+        _in_use.add(self)
+
+    def reveal(self) -> str:
+        """The secret itself; for the call that sends it and nothing else."""
+        return self.__value
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    def __format__(self, spec: str) -> str:
+        return format(HIDDEN, spec)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(self.__value.encode(), other.reveal().encode())
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
+
+    def __copy__(self) -> Secret:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Secret:
+        return self
+
+    def __reduce_ex__(self, protocol: object) -> Never:
+        raise TypeError("a secret cannot be pickled; pass the id of its credential on instead")
+
+
+def hide(text: str) -> str:
+    """The text without the secrets that are in use, in whatever way they are written into addresses."""
+    for secret in tuple(_in_use):
+        value = secret.reveal()
+        for written in {
+            value,
+            quote(value, safe=""),
+            quote_plus(value),
+            json.dumps(value)[1:-1],
+            repr(value)[1:-1],
+        }:
+            text = _without(text, written)
+    return text
+
+
+def _without(text: str, value: str) -> str:
+    if len(value) >= SHORTEST_HIDDEN:
+        return text.replace(value, HIDDEN)
+    return re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", HIDDEN, text)
+
+
+@runtime_checkable
+class CredentialResolver(Protocol):
+    """Finds the secret of a credential. The host of a configuration provides one; it may be async."""
+
+    def resolve(self, credential_id: str) -> Any:
+        """The secret, or an awaitable of it; None if the id is not known."""
+        ...
+
+
+class MappingCredentials:
+    """Secrets by id, from a mapping."""
+
+    def __init__(self, secrets: Mapping[str, str | Secret]) -> None:
+        self._secrets = {name: as_secret(value) for name, value in secrets.items()}
+
+    def resolve(self, credential_id: str) -> Secret | None:
+        """The secret of that id."""
+        return self._secrets.get(credential_id)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self._secrets)} credentials)"
+
+
+class FileCredentials(MappingCredentials):
+    """Secrets from a file that nobody else may read: TOML lines `id = "secret"`, or a JSON object."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(_secrets_in_file(Path(path)))
+
+
+class KeyringCredentials:
+    """Secrets from the keyring of the operating system, stored there under a service name and the id."""
+
+    def __init__(self, service: str = KEYRING_SERVICE) -> None:
+        try:
+            import keyring
+        except ImportError:
+            raise MissingExtra(
+                "the keyring needs an extra; install it with: pip install 'casenotes[keyring]'"
+            ) from None
+        self._keyring = keyring
+        self._service = service
+
+    def resolve(self, credential_id: str) -> Secret | None:
+        """The secret of that id."""
+        try:
+            found = self._keyring.get_password(self._service, credential_id)
+        except self._keyring.errors.KeyringError as error:
+            raise SettingsError(
+                f"the keyring cannot be read ({type(error).__name__}); unlock it, or install a backend for it"
+            ) from None
+        return Secret(found) if found else None
+
+
+class EnvironmentCredentials:
+    """Secrets from variables: `openai-main` is `CASENOTES_CREDENTIAL_OPENAI_MAIN`. Not for JSON."""
+
+    def __init__(self, prefix: str = ENVIRONMENT_PREFIX, variables: Mapping[str, str] = os.environ) -> None:
+        self._prefix = prefix
+        self._variables = variables
+
+    def resolve(self, credential_id: str) -> Secret | None:
+        """The secret of that id."""
+        name = self._prefix + re.sub(r"\W", "_", credential_id).upper()
+        value = self._variables.get(name, "")
+        return Secret(value) if value.strip() else None
+
+    def __repr__(self) -> str:
+        return f"EnvironmentCredentials({self._prefix!r})"
+
+
+def as_secret(value: object) -> Secret:
+    """What a resolver gave, as a secret."""
+    return value if isinstance(value, Secret) else Secret(value)  # type: ignore[arg-type]
+
+
+def as_resolver(given: object) -> CredentialResolver | None:
+    """What was passed as `credentials`: a resolver, or a mapping of secrets by id."""
+    if given is None or isinstance(given, CredentialResolver):
+        return given
+    if isinstance(given, Mapping):
+        return MappingCredentials(given)
+    raise SettingsError(
+        f"credentials is a {type(given).__name__}; pass a mapping of ids to secrets, or an object with "
+        "`resolve(credential_id)` such as casenotes.credentials.FileCredentials"
+    )
+
+
+async def secret_of(credential_id: str, field: str, resolver: CredentialResolver | None) -> Secret:
+    """The secret of an id that a setting names; raises with the setting's name if there is none."""
+    if resolver is None:
+        raise SettingsError(
+            f"{field} is {shown_id(credential_id)}, but there are no credentials; pass credentials=, such as "
+            "casenotes.credentials.FileCredentials(path)"
+        )
+    try:
+        found = resolver.resolve(credential_id)
+        found = await found if inspect.isawaitable(found) else found
+    except SettingsError:
+        raise
+    except LookupError:
+        found = None
+    except Exception as error:  # a resolver of the host's may fail with anything, and may tell anything
+        raise SettingsError(
+            f"{field} is {shown_id(credential_id)}, and looking it up failed ({type(error).__name__}); "
+            "mend the resolver that was passed as credentials="
+        ) from None
+    if found is None:
+        raise SettingsError(
+            f"{field} is {shown_id(credential_id)}, which is not among the credentials; add it there, or name "
+            "another one"
+        )
+    return as_secret(found)
+
+
+def looks_like_a_secret(credential_id: str) -> bool:
+    """Whether somebody has put the key itself where its id belongs."""
+    return len(credential_id) > LONGEST_ID or hide(mask(credential_id)) != credential_id
+
+
+def shown_id(credential_id: str) -> str:
+    """The id of a credential as errors name it."""
+    return HIDDEN if looks_like_a_secret(credential_id) else repr(credential_id)
+
+
+def _secrets_in_file(path: Path) -> dict[str, str]:
+    """What the file says; the permissions that count are those of the file that was opened."""
+    where = repr(str(path))
+    try:
+        with path.open("rb") as file:
+            _check_private(os.fstat(file.fileno()), where)
+            data = file.read()
+    except OSError as error:
+        raise SettingsError(f"the credentials file {where} cannot be read: {error.strerror}") from None
+    values = _parsed(path, data)
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise SettingsError(f'the credentials file {where} must hold texts by id, such as openai-main = "…"')
+    return values
+
+
+def _check_private(facts: os.stat_result, where: str) -> None:
+    if os.name == "posix" and stat.S_IMODE(facts.st_mode) & OTHERS:
+        raise SettingsError(
+            f"the credentials file {where} has mode {stat.S_IMODE(facts.st_mode):04o}, so others may read it; "
+            "run chmod 600 on it"
+        )
+
+
+def _parsed(path: Path, data: bytes) -> Any:
+    try:
+        return json.loads(data) if path.suffix == ".json" else tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:  # its text may quote the file
+        line = getattr(error, "lineno", None)
+        at = f" (line {line})" if line else ""
+        kind = "JSON" if path.suffix == ".json" else "TOML"
+        raise SettingsError(f"the credentials file {str(path)!r} is no {kind}{at}; mend it") from None

@@ -1,9 +1,10 @@
-"""Write docs/reference/ from the code: commands, settings, errors. The tests fail when it is out of date."""
+"""Write docs/reference/ from the code: commands, settings, errors, schema. The tests fail if it is outdated."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import typer.main
 
 from casenotes import config, errors
 from casenotes.cli.app import app
+from casenotes.config import json_schema, sources
+from casenotes.config.json_form import json_fields
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- written by docs/generate_reference.py -->\n"
@@ -59,9 +62,19 @@ def settings_page() -> str:
                 default = f"{type(item.default_factory()).__name__}()"
             lines.append(f"| `{item.name}` | `{default}` |")
         lines.append("")
-    lines += ["## Environment\n", "| variable | default |\n|---|---|"]
-    for item in dataclasses.fields(config.Environment):
-        lines.append(f"| `CASENOTES_{item.name.upper()}` | `{item.default}` |")
+    lines += [
+        "## Environment\n",
+        f"A file `{sources.FILE_NAME}` in the working directory has the same names in lower case.\n",
+        "| variable | in the file | setting |\n|---|---|---|",
+    ]
+    for name, path in sources.PATHS.items():
+        lines.append(f"| `{sources.variable(name)}` | `{name}` | `{path}` |")
+    lines += [
+        "",
+        "## JSON\n",
+        'The JSON Schema of `{"memory": {…}}` is [memory.schema.json](memory.schema.json).\n',
+    ]
+    lines += ["| field | setting |\n|---|---|", *(f"| `{field}` | `{path}` |" for field, path in json_fields())]
     return "\n".join(lines) + "\n"
 
 
@@ -77,7 +90,17 @@ def errors_page() -> str:
     return f"# Errors\n\n{NOTE}\n{tree[0]}\n\n```text\n{inspect.cleandoc(tree[2])}\n```\n"
 
 
-PAGES = {"cli.md": cli_page, "settings.md": settings_page, "errors.md": errors_page}
+def schema_page() -> str:
+    """The JSON Schema of a configuration."""
+    return json.dumps(json_schema.schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+PAGES = {
+    "cli.md": cli_page,
+    "settings.md": settings_page,
+    "errors.md": errors_page,
+    "memory.schema.json": schema_page,
+}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import typer
 from casenotes import __version__
 from casenotes.cli import (
     chat,
+    config,
     curate,
     demo,
     eval_learning,
@@ -63,6 +64,7 @@ for group in (
     group.register(app)
 eval_learning.register(evaluate.app)
 app.add_typer(evaluate.app, name="eval")
+app.add_typer(config.app, name="config")
 
 
 @app.callback()

@@ -1,0 +1,21 @@
+"""List every rule that a finished configuration violates, with the path to the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from casenotes.builder.judge import INSTRUCTIONS, judge_instructions
+from casenotes.config.json_form import Problem, read_json
+
+
+def verify(config: Mapping[str, Any] | str, *, storage: str | None = None) -> list[Problem]:
+    """What is wrong with a configuration in itself, its instructions included; credentials are not looked up.
+
+    `storage` is the name that the host has for its own, if it has one. Text that is no JSON raises
+    SettingsError.
+    """
+    read = read_json(config, storage=storage)
+    instructions = read.config.get(INSTRUCTIONS)
+    orders = judge_instructions(instructions) if isinstance(instructions, str) else []
+    return [*read.problems, *orders]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from casenotes import EpisodicSettings, JobSettings, SearchSettings, Settings, StorageSettings
-from casenotes.config import ModelSettings
+from casenotes.config import ModelSettings, ObservationalSettings, effective
 from casenotes.errors import SettingsError
 
 
@@ -65,3 +65,40 @@ def test_settings_with_two_names_are_one() -> None:
 def test_evidence_is_checked_unless_the_prompt_is_ones_own() -> None:
     assert not EpisodicSettings(extraction_prompt="mine").verifies
     assert EpisodicSettings(extraction_prompt="mine", verify_evidence=True).verifies
+
+
+@pytest.mark.parametrize(
+    ("make", "both"),
+    [
+        (
+            lambda: Settings(
+                episodic=EpisodicSettings(extract_from="observations"),
+                observational=ObservationalSettings(enabled=False),
+            ),
+            ("episodic.extract_from is 'observations'", "observational.enabled is False"),
+        ),
+        (
+            lambda: effective(Settings(jobs=JobSettings(in_process=False)), url="sqlite:///:memory:"),
+            ("jobs.in_process is False", "sqlite:///:memory:"),
+        ),
+        (
+            lambda: EpisodicSettings(min_block_tokens=900, max_block_tokens=800),
+            ("min_block_tokens is 900", "max_block_tokens is 800"),
+        ),
+        (
+            lambda: ObservationalSettings(min_session_tokens=900),
+            ("min_session_tokens is 900", "max_session_tokens is 800"),
+        ),
+        (
+            lambda: StorageSettings(database="sqlite:///x.db", credential="c"),
+            ("credential is 'c'", "database is 'sqlite:///x.db'"),
+        ),
+        (lambda: Settings(episodic=7), ("episodic is 7", "EpisodicSettings")),
+    ],
+)
+def test_settings_that_cannot_go_together_are_refused_by_both_names(
+    make: object, both: tuple[str, str]
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        make()
+    assert all(name in str(caught.value) for name in both)

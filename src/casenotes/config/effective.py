@@ -70,8 +70,17 @@ def effective(
         origins["episodic.enabled"] = JSON  # by saying nothing of it
     chosen = {path: value.value for path, value in values.items()}
     settings = built_from_json(chosen) if is_json else built(Settings, chosen)
+    _check_reach(settings, outside["database_url"].value)
     url, model, embedder = (value.value for value in outside.values())
     return Effective(settings, url, model, embedder, origins, is_json)
+
+
+def _check_reach(settings: Settings, url: str) -> None:
+    if not settings.jobs.in_process and url == NOWHERE:
+        raise SettingsError(
+            f"jobs.in_process is False and the database is {NOWHERE}, which no worker can reach; name a "
+            "file or a server, or leave the work in the process"
+        )
 
 
 def _switched_off(values: Mapping[str, Stated], is_json: bool) -> Effective:

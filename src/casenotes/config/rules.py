@@ -278,6 +278,8 @@ class Section:
 
     __slots__ = ("given",)
     given: frozenset[str]
+    ordered: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Pairs of settings, of which the first may not exceed the second."""
 
     def __new__(cls, *args: Any, **values: Any) -> Any:
         self = object.__new__(cls)
@@ -290,6 +292,10 @@ class Section:
         for name, rule in rules_of(cls).items():
             if fault := rule.fault(getattr(self, name)):
                 raise SettingsError(f"{name} {fault.text}")
+        for low, high in cls.ordered:
+            if getattr(self, low) > getattr(self, high):
+                values = f"{low} is {getattr(self, low)!r} and {high} is {getattr(self, high)!r}"
+                raise SettingsError(f"{values}; lower the first or raise the second")
 
     def __reduce__(self) -> Any:
         values = {name: getattr(self, name) for name in type(self).__dataclass_fields__}  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -48,6 +48,7 @@ LOCAL = "local"
 HOSTED_EMBEDDER = "openai:text-embedding-3-small"
 """What the credential of episodic memory is for."""
 
+BLOCK = ("min_block_tokens", "max_block_tokens")
 PASSWORDS = ("password", "sslpassword")
 POSTGRES = ("postgresql:", "postgres:")
 DEFAULT_LAST_MESSAGES = 20
@@ -120,14 +121,6 @@ def _no_class(value: object) -> str | None:
 def _no_summariser(value: object) -> str | None:
     fault = None if callable(value) else Choice(("auto", "model", "heuristic", "truncate")).fault(value)
     return fault.text if fault else None
-
-
-def _check_order(section: Section, smaller: str, larger: str) -> None:
-    low, high = getattr(section, smaller), getattr(section, larger)
-    if low > high:
-        raise SettingsError(
-            f"{smaller} is {low!r} and {larger} is {high!r}; lower the first or raise the second"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +222,11 @@ class EpisodicSettings(Section):
     recall_tool_prompt: str | None = setting(None, Text("the built-in one"))
     verify_evidence: bool | None = setting(None, OrNone(Switch()))
     credential: str | None = setting(None, Text("the embedder of the environment"))
+    ordered: ClassVar = (BLOCK,)
 
     def __post_init__(self) -> None:
         Section.__post_init__(self)
         self._take_other_name()
-        _check_order(self, "min_block_tokens", "max_block_tokens")
         if self.verify_evidence is False and self.extraction_prompt is None:
             raise SettingsError(
                 "verify_evidence is False without an extraction_prompt; the built-in one is checked"
@@ -297,10 +290,7 @@ class ObservationalSettings(Section):
     min_block_tokens: int = whole(500)
     min_session_tokens: int = whole(100)
     max_session_tokens: int = whole(800)
-
-    def __post_init__(self) -> None:
-        Section.__post_init__(self)
-        _check_order(self, "min_session_tokens", "max_session_tokens")
+    ordered: ClassVar = (("min_session_tokens", "max_session_tokens"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,10 +312,10 @@ class ProfileSettings(Section):
     model: Any = setting(None, Model())
     min_block_tokens: int = whole(200)
     max_block_tokens: int = whole(1_500)
+    ordered: ClassVar = (BLOCK,)
 
     def __post_init__(self) -> None:
         Section.__post_init__(self)
-        _check_order(self, "min_block_tokens", "max_block_tokens")
         if self.template is not None and self.schema is not None:
             raise SettingsError(
                 f"template is {self.template[:40]!r} and schema is {self.schema.__name__!r}; a profile has the "
@@ -340,10 +330,7 @@ class PlanSettings(Section):
     enabled: bool = switch(True)
     min_block_tokens: int = whole(100)
     max_block_tokens: int = whole(3_000)
-
-    def __post_init__(self) -> None:
-        Section.__post_init__(self)
-        _check_order(self, "min_block_tokens", "max_block_tokens")
+    ordered: ClassVar = (BLOCK,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,10 +347,7 @@ class SemanticRecallSettings(Section):
     scope: str = choice("thread", "resource")
     min_block_tokens: int = whole(0, 0)
     max_block_tokens: int = whole(4_000)
-
-    def __post_init__(self) -> None:
-        Section.__post_init__(self)
-        _check_order(self, "min_block_tokens", "max_block_tokens")
+    ordered: ClassVar = (BLOCK,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,10 +369,7 @@ class EpisodesSettings(Section):
     share_across_users: bool = switch(False)
     min_block_tokens: int = whole(300)
     max_block_tokens: int = whole(2_000)
-
-    def __post_init__(self) -> None:
-        Section.__post_init__(self)
-        _check_order(self, "min_block_tokens", "max_block_tokens")
+    ordered: ClassVar = (BLOCK,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,12 +453,21 @@ class Settings(Section):
         if isinstance(self.semantic_recall, bool):
             object.__setattr__(self, "semantic_recall", SemanticRecallSettings(self.semantic_recall))
         self._check_parts()
+        self._check_extraction()
         self._join_half_lives()
 
     def _check_parts(self) -> None:
         for name, section in sections_of(Settings).items():
             if not isinstance(getattr(self, name), section):
                 raise SettingsError(f"{name} is {shown(getattr(self, name))}; it must be {section.__name__}(…)")
+
+    def _check_extraction(self) -> None:
+        reads_observations = self.episodic.enabled and self.episodic.extract_from == "observations"
+        if reads_observations and not self.observational.enabled:
+            raise SettingsError(
+                "episodic.extract_from is 'observations' and observational.enabled is False, so there are "
+                "none; set extract_from to 'messages', or switch session memory on"
+            )
 
     def _join_half_lives(self) -> None:
         """One half-life, whichever of the two places it was set in."""

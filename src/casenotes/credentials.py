@@ -13,7 +13,6 @@ import json
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Never, Protocol, runtime_checkable
@@ -21,7 +20,6 @@ from urllib.parse import quote, quote_plus
 from weakref import WeakSet
 
 from casenotes.errors import MissingExtra, SettingsError
-from casenotes.masking import mask
 
 HIDDEN = "[secret]"
 SHORTEST_HIDDEN = 4
@@ -212,6 +210,8 @@ async def secret_of(credential_id: str, field: str, resolver: CredentialResolver
 
 def looks_like_a_secret(credential_id: str) -> bool:
     """Whether somebody has put the key itself where its id belongs."""
+    from casenotes.masking import mask  # its patterns take a while, and ids are rare
+
     return len(credential_id) > LONGEST_ID or hide(mask(credential_id)) != credential_id
 
 
@@ -244,6 +244,8 @@ def _check_private(facts: os.stat_result, where: str) -> None:
 
 
 def _parsed(path: Path, data: bytes) -> Any:
+    import tomllib
+
     try:
         return json.loads(data) if path.suffix == ".json" else tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # its text may quote the file

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from casenotes.clock import Clock, SystemClock
 from casenotes.config import Settings, effective
-from casenotes.config.json_form import json_object
 from casenotes.errors import CasenotesError, InvalidScope, UsageError
 from casenotes.events import Event, Events, Listener
 from casenotes.intake import Input, as_messages, check_message, check_thread, new_id, redacted, with_identity
@@ -179,6 +178,8 @@ class Memory:
         All that is wrong with the object is told at once, before anything is opened. The key for embeddings is
         that of its credential and never one of the environment.
         """
+        from casenotes.config.json_form import json_object
+
         effective(json_object(config), url=url, embedder=embedder)
         return cls.open(url, config=config, credentials=credentials, embedder=embedder, **options)
 

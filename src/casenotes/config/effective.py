@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from casenotes.config.json_form import built_from_json, read_json
 from casenotes.config.rules import Section, built, rules_of, sections_of, stated
 from casenotes.config.settings import STORAGE_NAMES, Settings
 from casenotes.config.sources import OUTSIDE, Stated, from_environment, from_file
@@ -69,7 +68,7 @@ def effective(
     if is_json and not any(path.startswith("episodic.") for path in values):
         origins["episodic.enabled"] = JSON  # by saying nothing of it
     chosen = {path: value.value for path, value in values.items()}
-    settings = built_from_json(chosen) if is_json else built(Settings, chosen)
+    settings = _built_from_json(chosen) if is_json else built(Settings, chosen)
     _check_reach(settings, outside["database_url"].value)
     url, model, embedder = (value.value for value in outside.values())
     return Effective(settings, url, model, embedder, origins, is_json)
@@ -102,9 +101,17 @@ def _own(config: object, url: str | None, embedder: Any) -> dict[str, Stated]:
     if isinstance(config, Settings):
         return _with_database({path: Stated(value, PYTHON) for path, value in stated(config).items()})
     if isinstance(config, (Mapping, str)):
+        from casenotes.config.json_form import read_json  # most programs have no JSON
+
         read = read_json(config, any_storage=url is not None, has_embedder=embedder is not None)
         return _with_database({path: Stated(value, JSON) for path, value in read.checked().items()})
     raise SettingsError(f"config is a {type(config).__name__}; pass Settings, or a JSON object with `memory`")
+
+
+def _built_from_json(values: Mapping[str, Any]) -> Settings:
+    from casenotes.config.json_form import built_from_json
+
+    return built_from_json(values)
 
 
 def _with_database(values: dict[str, Stated]) -> dict[str, Stated]:

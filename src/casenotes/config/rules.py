@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from casenotes.errors import SettingsError
-from casenotes.masking import mask
 
 TRUE, FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 LONGEST = 80
@@ -42,6 +41,8 @@ class Rule(Protocol):
 
 def shown(value: object) -> str:
     """A value as errors name it: short, and without secrets that somebody put in the wrong place."""
+    from casenotes.masking import mask  # its patterns take a while, and errors are rare
+
     text = mask(repr(value)[:10_000])
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 

@@ -7,7 +7,6 @@ rule it is held to under its own name.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -71,10 +70,12 @@ def from_file(path: Path | None = None) -> dict[str, Stated]:
 
 
 def _toml(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

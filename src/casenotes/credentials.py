@@ -13,11 +13,12 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Any, Never, Protocol, runtime_checkable
 from urllib.parse import quote, quote_plus
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from casenotes.errors import MissingExtra, SettingsError
 
@@ -29,24 +30,29 @@ KEYRING_SERVICE = "casenotes"
 ENVIRONMENT_PREFIX = "CASENOTES_CREDENTIAL_"
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 LONGEST_ID = 200
-_in_use: WeakSet[Secret] = WeakSet()
+_in_use: WeakValueDictionary[int, Secret] = WeakValueDictionary()
+_changing = Lock()
 
 
 class Secret:
     """A key or password. `reveal` is the only way to it."""
 
-    __slots__ = ("__value", "__weakref__")
+    __slots__ = ("__get", "__weakref__")
 
     def __init__(self, value: str) -> None:
         if not isinstance(value, str) or not value.strip():
-            kind = "empty" if isinstance(value, str) else f"a {type(value).__name__}"
+            kind = "blank" if isinstance(value, str) else f"of type {type(value).__name__}"
             raise SettingsError(f"a secret must be a text, but it is {kind}; look at where it is kept")
-        self.__value = value.strip()
-        _in_use.add(self)
+        kept = value.strip()
+        self.__get: Callable[[], str] = lambda: (
+            kept
+        )  # whoever looks through the attributes of objects finds a function
+        with _changing:
+            _in_use[id(self)] = self
 
     def reveal(self) -> str:
         """The secret itself; for the call that sends it and nothing else."""
-        return self.__value
+        return self.__get()
 
     def __repr__(self) -> str:
         return HIDDEN
@@ -57,10 +63,11 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
-        return hmac.compare_digest(self.__value.encode(), other.reveal().encode())
+        mine, theirs = (text.encode("utf-8", "surrogatepass") for text in (self.reveal(), other.reveal()))
+        return hmac.compare_digest(mine, theirs)
 
     def __hash__(self) -> int:
-        return object.__hash__(self)
+        return hash((Secret, self.reveal()))
 
     def __copy__(self) -> Secret:
         return self
@@ -68,23 +75,27 @@ class Secret:
     def __deepcopy__(self, memo: object) -> Secret:
         return self
 
+    def __getstate__(self) -> Never:
+        self.__reduce_ex__(0)
+
     def __reduce_ex__(self, protocol: object) -> Never:
         raise TypeError("a secret cannot be pickled; pass the id of its credential on instead")
 
 
 def hide(text: str) -> str:
     """The text without the secrets that are in use, in whatever way they are written into addresses."""
-    for secret in tuple(_in_use):
-        value = secret.reveal()
-        for written in {
-            value,
-            quote(value, safe=""),
-            quote_plus(value),
-            json.dumps(value)[1:-1],
-            repr(value)[1:-1],
-        }:
+    with _changing:
+        secrets = list(_in_use.values())
+    for value in sorted((secret.reveal() for secret in secrets), key=len, reverse=True):
+        for written in _spellings(value):
             text = _without(text, written)
     return text
+
+
+def _spellings(value: str) -> set[str]:
+    """A secret as it is, and as it is written in addresses and in quoted texts."""
+    addresses = {quote(value, safe="", errors="replace"), quote_plus(value, errors="replace")}
+    return {value, *addresses, json.dumps(value)[1:-1], repr(value)[1:-1]}
 
 
 def _without(text: str, value: str) -> str:
@@ -106,7 +117,9 @@ class MappingCredentials:
     """Secrets by id, from a mapping."""
 
     def __init__(self, secrets: Mapping[str, str | Secret]) -> None:
-        self._secrets = {name: as_secret(value) for name, value in secrets.items()}
+        self._secrets = {
+            name: as_secret(value, f"credential {shown_id(name)}") for name, value in secrets.items()
+        }
 
     def resolve(self, credential_id: str) -> Secret | None:
         """The secret of that id."""
@@ -164,9 +177,12 @@ class EnvironmentCredentials:
         return f"EnvironmentCredentials({self._prefix!r})"
 
 
-def as_secret(value: object) -> Secret:
+def as_secret(value: object, whose: str) -> Secret:
     """What a resolver gave, as a secret."""
-    return value if isinstance(value, Secret) else Secret(value)  # type: ignore[arg-type]
+    try:
+        return value if isinstance(value, Secret) else Secret(value)  # type: ignore[arg-type]
+    except SettingsError as error:
+        raise SettingsError(f"{whose}: {error}") from None
 
 
 def as_resolver(given: object) -> CredentialResolver | None:
@@ -205,7 +221,7 @@ async def secret_of(credential_id: str, field: str, resolver: CredentialResolver
             f"{field} is {shown_id(credential_id)}, which is not among the credentials; add it there, or name "
             "another one"
         )
-    return as_secret(found)
+    return as_secret(found, f"{field} is {shown_id(credential_id)}")
 
 
 def looks_like_a_secret(credential_id: str) -> bool:

@@ -99,7 +99,10 @@ def _own(config: object, url: str | None, embedder: Any) -> dict[str, Stated]:
     if config is None:
         return {}
     if isinstance(config, Settings):
-        return _with_database({path: Stated(value, PYTHON) for path, value in stated(config).items()})
+        given = stated(config)
+        if not config.episodic.enabled:  # settings from JSON may have it off by saying nothing of it
+            given["episodic.enabled"] = False
+        return _with_database({path: Stated(value, PYTHON) for path, value in given.items()})
     if isinstance(config, (Mapping, str)):
         from casenotes.config.json_form import read_json  # most programs have no JSON
 

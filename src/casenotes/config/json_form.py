@@ -9,12 +9,24 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from math import isfinite
 from typing import Any, NamedTuple
 
-from casenotes.config.rules import Model, built, rule_at, shown, stated
+from casenotes.config.rules import (
+    Model,
+    Whole,
+    built,
+    rule_at,
+    rules_of,
+    sections_of,
+    shown,
+    shown_name,
+    stated,
+)
 from casenotes.config.settings import (
     LOCAL,
     POSTGRES,
@@ -23,14 +35,17 @@ from casenotes.config.settings import (
     Settings,
     WorkerModel,
     has_password,
+    without_password,
 )
 from casenotes.credentials import looks_like_a_secret
 from casenotes.errors import SettingsError
-from casenotes.masking import mask
 
 ROOT = "memory"
 OBSERVATIONAL, EPISODIC, SIMILAR = "observationalMemory", "episodicMemory", "semanticRecall"
 LONGEST_TEXT = 1_000_000
+MOST_PROBLEMS = 50
+"""So many lines of an error help; there may be more of them in the object."""
+
 RUN, TURN = "maxEntriesPerRun", "maxEntriesPerTurn"
 FIELDS: Mapping[str, Sequence[str]] = {
     "": ("enabled", "last_messages"),
@@ -64,6 +79,9 @@ FIELDS: Mapping[str, Sequence[str]] = {
 }
 """The settings that JSON knows, by section."""
 
+KINDS = (OBSERVATIONAL, EPISODIC)
+"""Sections that are never a switch for short."""
+
 SECTIONS = {SIMILAR: "semantic_recall", OBSERVATIONAL: "observational", EPISODIC: "episodic"}
 MODEL_NAME = re.compile(r"[a-z][\w.-]*[/:]\S+", re.IGNORECASE)
 STORAGE_REMEDY = (
@@ -94,7 +112,9 @@ class JsonConfig:
     def checked(self) -> dict[str, Any]:
         """The values; raises if anything is wrong."""
         if self.problems:
-            raise SettingsError("\n".join(map(str, self.problems)))
+            lines = [str(problem) for problem in self.problems[:MOST_PROBLEMS]]
+            more = len(self.problems) - len(lines)
+            raise SettingsError("\n".join([*lines, *([f"and {more:,} more"] if more else [])]))
         return self.values
 
 
@@ -140,19 +160,21 @@ def _parsed(text: str) -> Any:
         raise SettingsError(f"the configuration has {len(text):,} characters; {LONGEST_TEXT:,} are the most")
     try:
         return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        at = f"line {error.lineno}, column {error.colno}"
+        raise SettingsError(f"the configuration is no JSON ({at}); mend it there") from None
     except SettingsError:
         raise
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
-        at = f" (line {line}, column {getattr(error, 'colno', '?')})" if line else ""
-        raise SettingsError(f"the configuration is no JSON{at}; mend it there") from None
+    except (ValueError, RecursionError):
+        raise SettingsError(
+            "the configuration is nested too deeply, or has a number that is too long; make it smaller"
+        ) from None
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise SettingsError(f"the configuration has {shown(twice)} twice in one object; leave one of them")
     return found
 
@@ -183,7 +205,7 @@ class _Reader:
     def read(self, config: object) -> None:
         """The whole object."""
         if not isinstance(config, Mapping):
-            self._wrong("the configuration", "wrong_type", f"is {shown(config)}; it must be an object")
+            self._wrong("the configuration", "wrong_type", f"is {_said(config)}; it must be an object")
             return
         for name in sorted(config.keys() & SECTIONS.keys()):
             self._wrong(name, "misplaced", f"stands beside {ROOT}; put it into {ROOT}")
@@ -206,16 +228,20 @@ class _Reader:
         self._conflicts()
 
     def _unknown(self, path: str, name: object, known: Mapping[str, Any]) -> None:
-        alike = get_close_matches(str(name), known, 1)
+        alike = get_close_matches(str(name)[:80], known, 1, 0.75)
         remedy = f"did you mean {alike[0]}?" if alike else f"use {', '.join(known)}"
-        self._wrong(f"{path}.{mask(str(name)[:60])}", "unknown_field", f"is unknown; {remedy}")
+        if not alike and isinstance(name, str) and _is_of_python(path, name):
+            remedy = "it can be set in Python only"
+        self._wrong(f"{path}.{shown_name(name)}", "unknown_field", f"is unknown; {remedy}")
 
     def _null(self, path: str) -> None:
         self._wrong(path, "wrong_type", "is null; give a value, or leave the field out")
 
     def _is_object(self, path: str, value: object) -> bool:
         if not isinstance(value, Mapping):
-            self._wrong(path, "wrong_type", f"is {shown(value)}; it must be an object")
+            self._wrong(
+                path, "wrong_type", f'is {_said(value)}; it must be an object such as {{"enabled": true}}'
+            )
         return isinstance(value, Mapping)
 
     def plain(self, path: str, value: Any) -> None:
@@ -224,7 +250,11 @@ class _Reader:
 
     def _setting(self, path: str, setting: str, value: Any) -> None:
         rule = rule_at(Settings, setting)
-        if isinstance(rule, Model):
+        if isinstance(rule, Whole) and isinstance(value, float) and value.is_integer():
+            value = int(value)  # in JSON 20.0 is the same number as 20
+        if isinstance(value, float) and not isfinite(value):
+            self._wrong(path, "out_of_range", "is no finite number; write a smaller one")
+        elif isinstance(rule, Model):
             self._worker(path, setting, value)
         elif setting.endswith(".credential"):
             self._credential(path, setting, value)
@@ -247,6 +277,8 @@ class _Reader:
         if not self._is_object(path, value):
             return
         section = SECTIONS[path.removeprefix(f"{ROOT}.")]
+        if not value and section == SECTIONS[EPISODIC]:
+            self.result.values["episodic.enabled"] = True  # being mentioned is what switches it on
         names = {camel(name): name for name in FIELDS[section]}
         for name, given in value.items():
             if name not in names:
@@ -284,9 +316,7 @@ class _Reader:
         for name in names:
             if value.get(name) is None:
                 kind = "missing_credential" if name == "credential" else "missing_field"
-                self._wrong(
-                    f"{path}.{name}", kind, f"is missing; it must be an object with {' and '.join(names)}"
-                )
+                self._wrong(f"{path}.{name}", kind, f"is missing; give {' and '.join(names)}")
         return len(self.result.problems) == before
 
     def _is_usable_storage(self, path: str, value: str) -> bool:
@@ -329,7 +359,7 @@ class _Reader:
     def _needs_credential(self, section: Any) -> None:
         if not isinstance(section, Mapping) or section.get("enabled", True) is not True or self._has_embedder:
             return
-        if section.get("credential") is None:
+        if "credential" not in section:
             remedy = (
                 f"give the id of an OpenAI key for embeddings, or '{LOCAL}' for the built-in embedder, or set "
                 "enabled to false"
@@ -365,7 +395,13 @@ def snake(name: str) -> str:
 
 def _shown_url(value: object) -> str:
     """A URL without what may be a password in it."""
-    return shown(re.sub("//.*@", "//", value) if isinstance(value, str) else value)
+    return shown(without_password(value) if isinstance(value, str) else value)
+
+
+def _said(value: object) -> str:
+    """A value in the words of JSON."""
+    words = {None: "null", True: "true", False: "false"}
+    return words[value] if value is None or isinstance(value, bool) else shown(value)
 
 
 def _model_fault(name: object) -> tuple[str, str] | None:
@@ -386,11 +422,11 @@ def json_of(settings: Settings) -> dict[str, Any]:
     memory: dict[str, Any] = {}
     for path, value in stated(settings).items():
         section, name = _place(path)
-        if path == "storage.credential":
+        if path == "storage.credential" and _is_id(value):
             memory["storage"] = {"url": settings.storage.database, "credential": value}
         elif path == "storage.database":
             memory.setdefault("storage", value)
-        elif section is None or not _has_json_form(value):
+        elif section is None or not _has_json_form(path, value):
             raise SettingsError(f"{path} is {shown(value)}, which has no JSON form; leave it to Python")
         else:
             (memory.setdefault(section, {}) if section else memory)[name] = _plain(value)
@@ -409,10 +445,23 @@ def _place(path: str) -> tuple[str | None, str]:
     return own, RUN if name == "max_entries_per_turn" else camel(name)
 
 
-def _has_json_form(value: object) -> bool:
-    if isinstance(value, WorkerModel):
-        return value.credential is not None
-    return isinstance(value, (bool, int, float, str))
+def _has_json_form(path: str, value: object) -> bool:
+    if isinstance(rule_at(Settings, path), Model):
+        return isinstance(value, WorkerModel) and _is_id(value.credential)
+    if path.endswith(".credential"):
+        return _is_id(value)
+    return isinstance(value, (bool, int, str)) or (isinstance(value, float) and isfinite(value))
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and not looks_like_a_secret(value)
+
+
+def _is_of_python(path: str, name: str) -> bool:
+    """Whether a name that JSON does not know is one of a setting in Python."""
+    section = SECTIONS.get(path.removeprefix(f"{ROOT}."), "")
+    own = sections_of(Settings).get(section, Settings)
+    return snake(name) in rules_of(own)
 
 
 def _plain(value: Any) -> Any:
@@ -449,8 +498,10 @@ def updated(config: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, A
         before = result.get(name)
         if value is None:
             result.pop(name, None)
-        elif _is_section(value) or (isinstance(value, bool) and _is_section(before)):
-            result[name] = updated(_as_section(before), _as_section(value))
+        elif _is_section(value) or (isinstance(value, bool) and (name in KINDS or _is_section(before))):
+            merged = updated(_as_section(before), _as_section(value))
+            if merged or name in result:
+                result[name] = merged
         else:
             result[name] = value
     if (RUN in change) != (TURN in change):  # two names of one setting: the one that was given counts

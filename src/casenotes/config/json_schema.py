@@ -9,6 +9,7 @@ from casenotes.config.rules import rule_at, rules_of, sections_of
 from casenotes.config.settings import HOSTED_EMBEDDER, LOCAL, STORAGE_NAMES, Settings
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+MODEL_PATTERN = r"^(?!.*@http)[A-Za-z][\w.-]*[/:]\S+$"
 CREDENTIAL = {"type": "string", "pattern": r"\S", "description": "The id of a credential, never a secret."}
 
 
@@ -21,12 +22,12 @@ def schema() -> dict[str, Any]:
         "properties": {"memory": _memory()},
         "required": ["memory"],
         "$defs": {
-            "workerModel": _both("model", {"type": "string", "pattern": r"^[A-Za-z][\w.-]*[/:]\S+$"}),
+            "workerModel": _both("model", {"type": "string", "pattern": MODEL_PATTERN}),
             "storage": {
                 "anyOf": [
                     {"enum": list(STORAGE_NAMES)},
-                    {"type": "string", "pattern": "^(sqlite:///|postgres(ql)?:)."},
-                    _both("url", {"type": "string", "pattern": "^postgres(ql)?:"}),
+                    {"type": "string", "pattern": "^(sqlite:///|postgres(ql)?://)."},
+                    _both("url", {"type": "string", "pattern": "^postgres(ql)?://"}),
                 ],
                 "description": "A name for the database of the environment, or a URL without password.",
             },
@@ -36,7 +37,8 @@ def schema() -> dict[str, Any]:
 
 def _both(name: str, rule: dict[str, Any]) -> dict[str, Any]:
     """An object of a value and the credential that goes with it."""
-    return _object({name: rule, "credential": CREDENTIAL}) | {"required": [name, "credential"]}
+    credential = CREDENTIAL | {"not": {"const": LOCAL}}
+    return _object({name: rule, "credential": credential}) | {"required": [name, "credential"]}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
+from math import isfinite
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from casenotes.credentials import hide
 from casenotes.errors import SettingsError
 
 TRUE, FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 LONGEST = 80
+LARGEST = 10**15
+"""Nothing that is set here is larger, and databases hold it."""
 
 
 class Fault(NamedTuple):
@@ -43,7 +47,19 @@ def shown(value: object) -> str:
     """A value as errors name it: short, and without secrets that somebody put in the wrong place."""
     from casenotes.masking import mask  # its patterns take a while, and errors are rare
 
-    text = mask(repr(value)[:10_000])
+    try:
+        text = mask(hide(repr(value)[:10_000]))
+    except (ValueError, RecursionError):  # a number of thousands of digits, or lists within lists
+        return f"a very large {type(value).__name__}"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def shown_name(name: object) -> str:
+    """A name that somebody else chose, on one line."""
+    from casenotes.masking import mask
+
+    text = mask(hide(str(name)[:10_000]))
+    text = text if text.isprintable() else repr(text)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
@@ -85,9 +101,11 @@ class Number:
         if isinstance(value, bool) or not isinstance(value, self.types):
             return wrong_type(value, self.name)
         number: float = value  # type: ignore[assignment]
+        if (isinstance(number, int) or isfinite(number)) and abs(number) > LARGEST:
+            return Fault("out_of_range", f"is {shown(value)}; it must be at most {LARGEST}")
         low = number if self.least is None else self.least
         high = number if self.most is None else self.most
-        return None if low <= number <= high else Fault("out_of_range", f"is {value!r}; {self._bounds()}")
+        return None if low <= number <= high else Fault("out_of_range", f"is {shown(value)}; {self._bounds()}")
 
     def _bounds(self) -> str:
         if self.least is None and self.most is None:
@@ -105,7 +123,7 @@ class Number:
 
     def schema(self) -> dict[str, Any]:
         """A number with its bounds."""
-        bounds = {"minimum": self.least, "maximum": self.most}
+        bounds = {"minimum": self.least, "maximum": LARGEST if self.most is None else self.most}
         return {"type": self.json_type} | {name: bound for name, bound in bounds.items() if bound is not None}
 
 
@@ -150,6 +168,8 @@ class Text:
         """A blank one, or something else."""
         if (self.otherwise and value is None) or (isinstance(value, str) and value.strip()):
             return None
+        if isinstance(value, str):
+            return Fault("wrong_type", f"is {shown(value)}, which is blank; it must be a text")
         return wrong_type(value, f"a text, or None for {self.otherwise}" if self.otherwise else "a text")
 
     def read(self, text: str) -> Any:
@@ -172,7 +192,7 @@ class OrFalse:
         if value is False:
             return None
         fault = self.rule.fault(value)
-        return fault and fault._replace(text=f"{fault.text}, or False")
+        return fault and fault._replace(text=f"{fault.text}, or false")
 
     def read(self, text: str) -> Any:
         """The number, or False."""
@@ -284,7 +304,8 @@ class Section:
 
     def __new__(cls, *args: Any, **values: Any) -> Any:
         self = object.__new__(cls)
-        names = tuple(cls.__dataclass_fields__)[: len(args)]  # type: ignore[attr-defined]
+        kind: Any = cls
+        names = names_of(kind)[: len(args)]
         object.__setattr__(self, "given", frozenset((*names, *values)))
         return self
 
@@ -299,14 +320,21 @@ class Section:
                 raise SettingsError(f"{values}; lower the first or raise the second")
 
     def __reduce__(self) -> Any:
-        values = {name: getattr(self, name) for name in type(self).__dataclass_fields__}  # type: ignore[attr-defined]
-        return _remade, (type(self), values, self.given)
+        cls: Any = type(self)
+        values = {name: getattr(self, name) for name in names_of(cls)}
+        return _remade, (cls, values, self.given)
 
 
 def _remade(cls: type, values: Mapping[str, Any], given: frozenset[str]) -> Any:
     section = cls(**values)
     object.__setattr__(section, "given", given)
     return section
+
+
+@cache
+def names_of(cls: Any) -> tuple[str, ...]:
+    """The names of a section's fields, in order."""
+    return tuple(item.name for item in fields(cls))
 
 
 @cache
@@ -330,7 +358,8 @@ def rule_at(cls: type, path: str) -> Rule:
 def stated(section: Section, prefix: str = "") -> dict[str, Any]:
     """What was given, by path."""
     values: dict[str, Any] = {}
-    for name in type(section).__dataclass_fields__:  # type: ignore[attr-defined]
+    cls: Any = type(section)
+    for name in names_of(cls):
         if name in section.given:
             value = getattr(section, name)
             values |= (

@@ -49,8 +49,8 @@ HOSTED_EMBEDDER = "openai:text-embedding-3-small"
 """What the credential of episodic memory is for."""
 
 BLOCK = ("min_block_tokens", "max_block_tokens")
-PASSWORDS = ("password", "sslpassword")
-POSTGRES = ("postgresql:", "postgres:")
+PASSWORDS = ("password", "sslpassword", "oauth_client_secret")
+POSTGRES = ("postgresql://", "postgres://")
 DEFAULT_LAST_MESSAGES = 20
 DEFAULT_OBSERVER_TOKENS = 30_000
 DEFAULT_REFLECTOR_TOKENS = 40_000
@@ -85,16 +85,29 @@ def zone_named(name: object) -> tzinfo:
 
 
 def has_password(url: str) -> bool:
-    """Whether a URL has a password, wherever one can stand; what cannot be read counts as having one."""
-    if "://" not in url:
+    """Whether a URL has a password, wherever one can stand; what cannot be read counts as having one.
+
+    Database drivers look for it before the first `@`, whatever characters are in it.
+    """
+    _, slashes, rest = url.partition("://")
+    if not slashes:
         return False
+    before, at, _ = rest.partition("@")
     try:
         parts = urlsplit(url)
         named = {name.lower() for name, value in parse_qsl(parts.query) if value}
-        odd = "@" in parts.path and url.startswith(POSTGRES)
-        return bool(parts.password) or not named.isdisjoint(PASSWORDS) or odd
+        return bool(parts.password or (at and before.partition(":")[2])) or not named.isdisjoint(PASSWORDS)
     except ValueError:
         return True
+
+
+def without_password(url: str) -> str:
+    """A URL for the eyes of users: nothing of what stands before its last `@`, and no query."""
+    if "@" not in url:
+        return url.partition("?")[0]
+    scheme, slashes, _ = url.partition("://")
+    shown_scheme = f"{scheme}://" if slashes and scheme.isalnum() else "…"
+    return shown_scheme + url.rpartition("@")[2].partition("?")[0]
 
 
 def _not_bare(url: object) -> str | None:

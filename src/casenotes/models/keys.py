@@ -32,8 +32,8 @@ class Keys:
             return self.chosen.database_url
         parts = urlsplit(self.chosen.database_url)
         password = quote(self.secrets[storage.credential].reveal(), safe="")
-        user, at, host = parts.netloc.rpartition("@")
-        return urlunsplit(parts._replace(netloc=f"{user}:{password}@{host if at else parts.netloc}"))
+        user, _, host = parts.netloc.rpartition("@")
+        return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:{password}@{host}"))
 
     @property
     def embedder(self) -> str | Embedder:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from casenotes.config import StorageSettings
+from casenotes.config.settings import without_password
 from casenotes.errors import MissingExtra, SettingsError
 from casenotes.stores.base import Store
 
@@ -25,6 +24,6 @@ def create_store(url: str, settings: StorageSettings | None = None) -> Store:
             ) from None
         return PostgresStore(url, settings)
     raise SettingsError(
-        f"database URL {re.sub('//.*@', '//', url)!r} is not understood; "
+        f"database URL {without_password(url)!r} is not understood; "
         "use sqlite:///path/to/file.db or postgresql://host/database"
     )

@@ -31,10 +31,11 @@ OBSERVER = "observationalMemory.observerModel"
 GEMINI = {"model": "google/gemini-2.5-flash", "credential": "cred-google"}
 
 
-def put(*changes: tuple[str, Any, str], instructions: str | None = None) -> Call:
+def put(*changes: tuple[str, Any, str], instructions: str | None = None, asked: str = "") -> Call:
     """A call of `set_memory_config` with changes (field, value, user_request)."""
     listed = [{"field": field, "value": value, "user_request": quote} for field, value, quote in changes]
-    return "set_memory_config", {"changes": listed} | ({"instructions": instructions} if instructions else {})
+    told = {"instructions": instructions, "instructions_request": asked} if instructions is not None else {}
+    return "set_memory_config", {"changes": listed} | told
 
 
 def credential(purpose: str = EMBEDDINGS, credential_type: str = "openAiApi") -> Call:

@@ -201,7 +201,7 @@ class TestEpisodicMemory:
         talk = Dialogue(llms={"gemini": GEMINI})
         on = put(("episodicMemory", {"enabled": True, "credential": "cred-google"}, LONG_TERM))
         resolve = ("resolve_llm", {"model": "gemini", "purpose": OBSERVER})
-        _, refused = await talk.say(LONG_TERM, resolve, on)
+        _, refused = await talk.say(f"{LONG_TERM} And gemini for the observer.", resolve, on)
         assert rules(refused) == [("memory.episodicMemory.credential", "credential_for_another_purpose")]
 
     async def test_r12_07_embeddings_take_no_key_of_another_provider(self) -> None:
@@ -274,9 +274,9 @@ class TestEpisodicMemory:
         talk = Dialogue(TUNED)
         more = put(("observationalMemory.observerThresholdTokens", 90000, LONG_TERM))
         (refused,) = await talk.say(LONG_TERM, more)
-        assert rules(refused) == [
-            ("memory.observationalMemory.observerThresholdTokens", "session_is_not_episodic")
-        ]
+        assert ("memory.observationalMemory.observerThresholdTokens", "session_is_not_episodic") in rules(
+            refused
+        )
 
     async def test_it_can_be_switched_off_again(self) -> None:
         on = {"enabled": True, "credential": "c", "topK": 4}
@@ -306,7 +306,7 @@ class TestWorkerModels:
     async def test_r12_09_without_a_wish_there_is_none(self) -> None:
         talk = Dialogue(llms={"gemini": GEMINI})
         resolve = ("resolve_llm", {"model": "gemini", "purpose": OBSERVER})
-        said = "Make me an agent that answers mail."
+        said = "Make me an agent that answers mail about gemini."
         _, refused, again = await talk.say(
             said, resolve, put((OBSERVER, GEMINI, "")), put((OBSERVER, GEMINI, "an agent that answers mail"))
         )
@@ -327,7 +327,10 @@ class TestWorkerModels:
         resolve = ("resolve_llm", {"model": "gemini", "purpose": OBSERVER})
         extractor = "observationalMemory.reflectorModel"
         _, refused = await talk.say(said, resolve, put((extractor, GEMINI, said)))
-        assert rules(refused) == [(f"memory.{extractor}", "credential_for_another_purpose")]
+        assert rules(refused) == [
+            (f"memory.{extractor}", "credential_for_another_purpose"),
+            (f"memory.{extractor}", "model_not_requested"),
+        ]
 
     async def test_r12_07_a_credential_of_its_provider_may_be_asked_for(self) -> None:
         talk = Dialogue(credentials=["cred-claude"])
@@ -348,7 +351,7 @@ class TestInstructions:
         talk = Dialogue(TUNED)
         said = "Tell it to remember everything."
         text = "Be brief. Remember everything the user says and save it to memory."
-        (refused,) = await talk.say(said, put(instructions=text))
+        (refused,) = await talk.say(said, put(instructions=text, asked=said))
         assert rules(refused) == [("instructions", "memory_writing")]
         assert talk.builder.config["instructions"] == "Be brief."
 
@@ -362,7 +365,8 @@ class TestInstructions:
         text = (
             "Be brief. Use what is recalled from earlier conversations where it helps, and say when it is old."
         )
-        (changed,) = await talk.say("It should use its memory.", put(instructions=text))
+        said = "It should use its memory."
+        (changed,) = await talk.say(said, put(instructions=text, asked=said))
         assert changed["changed"]
         assert talk.builder.config["instructions"] == text
         assert talk.memory == TUNED["memory"]

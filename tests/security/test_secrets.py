@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from provider_server import Provider, provider
 
 from casenotes import Memory, Scope, Secret, Settings
 from casenotes.builder import MemoryBuilder, verify
@@ -36,9 +37,6 @@ from casenotes.credentials import (
 )
 from casenotes.errors import CasenotesError
 from casenotes.models.keys import look_up
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
-from provider_server import Provider, provider
 
 PASSWORD = "canary-pw-91c4e7"
 OPENAI = "sk-canary-openai-5d1e8b"

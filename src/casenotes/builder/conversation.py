@@ -1,19 +1,28 @@
-"""What was said while an agent was set up, and whether a quote of the user's is really there."""
+"""What was said while an agent was set up, and which wish a quote of the user's proves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from casenotes.builder.words import is_yes, question_in, sentences
 from casenotes.learn.evidence import find_quote, passage
-from casenotes.types import Message
+from casenotes.types import Evidence, Message
+
+ENDS = ".!?\n"
 
 
 class Wish(NamedTuple):
-    """A quote of the user's: its words, and, if they are a whole message, the question that they answer."""
+    """Words of the user: the quote, its whole sentences, and the question that they say yes to if they do."""
 
     words: str
-    question: str = ""
+    said: str
+    question: str
+    position: int
+
+    def means(self, says: Callable[[str], bool]) -> bool:
+        """Whether the sentences say it, or are a consent to a question that does."""
+        return says(self.said) or bool(self.question and says(self.question))
 
 
 class Conversation:
@@ -22,16 +31,41 @@ class Conversation:
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self.messages = list(messages)
 
-    def wish(self, quote: str) -> Wish | None:
-        """The wish that a quote proves: exact words of one message of the user; None if it is not there.
+    @property
+    def of_user(self) -> str:
+        """All that the user said."""
+        return "\n".join(message.text for message in self.messages if message.role == "user")
+
+    def wishes(self, quote: str) -> list[Wish]:
+        """The wishes that a quote proves, newest first: it must be exact words of one message of the user.
 
         A quote too short to prove anything counts only if it is the whole message.
         """
-        question = ""
-        for number, message in enumerate(self.messages):
-            if message.role == "user":
-                heard = passage(Message("user", message.text, id=str(number)))
-                if evidence := find_quote(quote, [heard]):
-                    return Wish(evidence.quote, question if heard.text.is_whole(quote) else "")
-            question = message.text if message.role == "assistant" else ""
-        return None
+        found = [self._wish(number, quote) for number in reversed(range(len(self.messages)))]
+        return [wish for wish in found if wish]
+
+    def _wish(self, number: int, quote: str) -> Wish | None:
+        message = self.messages[number]
+        if message.role != "user" or not quote:
+            return None
+        evidence = find_quote(quote, [passage(Message("user", message.text, id=str(number)))])
+        if evidence is None:
+            return None
+        said = _whole_sentences(message.text, evidence)
+        agrees = is_yes(message.text) and said.lstrip().startswith(next(iter(sentences(message.text)), "")[:12])
+        return Wish(evidence.quote, said, self._question_before(number) if agrees else "", number)
+
+    def _question_before(self, number: int) -> str:
+        before = self.messages[number - 1] if number else None
+        return question_in(before.text) if before and before.role == "assistant" else ""
+
+    def later(self, wish: Wish) -> Iterator[str]:
+        """What the user said afterwards."""
+        yield from (message.text for message in self.messages[wish.position + 1 :] if message.role == "user")
+
+
+def _whole_sentences(text: str, evidence: Evidence) -> str:
+    """The sentences that a quote is part of: a piece of one may leave out its `not`."""
+    start = max(text.rfind(end, 0, evidence.start) for end in ENDS) + 1
+    ends = [at for at in (text.find(end, max(evidence.end - 1, 0)) for end in ENDS) if at >= 0]
+    return text[start : min(ends, default=len(text)) + 1]

@@ -21,19 +21,28 @@ PURPOSES = (EMBEDDINGS, *WORKERS, STORAGE)
 """A purpose is the field that a credential is asked for."""
 
 EMBEDDING_PROVIDER = HOSTED_EMBEDDER.partition(":")[0]
-PROVIDERS: Mapping[str, str] = {
-    "openAiApi": "openai",
-    "anthropicApi": "anthropic",
-    "googlePalmApi": "google",
-    "googleAiApi": "google",
-    "mistralCloudApi": "mistral",
-    "azureOpenAiApi": "azure",
-    "deepSeekApi": "deepseek",
-    "openRouterApi": "openrouter",
-    "xAiApi": "xai",
+DATABASE_PROVIDER = "postgresql"
+ALIASES: Mapping[str, str] = {
+    "googlepalm": "google",
+    "googleai": "google",
+    "googlegemini": "google",
+    "gemini": "google",
+    "google-gla": "google",
+    "googlevertex": "google-cloud",
+    "google-vertex": "google-cloud",
+    "mistralcloud": "mistral",
+    "azureopenai": "azure",
+    "aws": "bedrock",
+    "grok": "xai",
+    "x-ai": "xai",
+    "moonshot": "moonshotai",
+    "vercelaigateway": "vercel",
+    "togetherai": "together",
+    "openai-chat": "openai",
+    "openai-responses": "openai",
     "postgres": "postgresql",
 }
-"""The provider of a type of credential, where its name does not tell."""
+"""Providers by other names of theirs: in types of credentials and in names of models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,7 @@ class Grants:
     given: list[Grant] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)
 
-    def covers(self, purpose: str, value: Any) -> bool:
+    def allow(self, purpose: str, value: Any) -> bool:
         """Whether the credential of a value was returned for that purpose, and for its model's provider."""
         model = value.get("model") if isinstance(value, Mapping) else None
         credential = value.get("credential") if isinstance(value, Mapping) else value
@@ -62,27 +71,45 @@ class Grants:
             for grant in self.given
         )
 
+    def add(self, grant: Grant) -> None:
+        """The host has returned a credential."""
+        self.given.append(grant)
+        self.skipped.discard(grant.purpose)
+
+    def skip(self, purpose: str) -> None:
+        """The user does not want to give one; what was returned for it before counts no more."""
+        self.given[:] = [grant for grant in self.given if grant.purpose != purpose]
+        self.skipped.add(purpose)
+
+    def clear(self) -> None:
+        """Another conversation has begun."""
+        self.given.clear()
+        self.skipped.clear()
+
     def purposes_of(self, credential: Any) -> list[str]:
         """What a credential was returned for."""
         return [grant.purpose for grant in self.given if grant.credential == credential]
 
 
 def _fits(grant: Grant, model: str | None) -> bool:
-    if model is None:
-        return grant.purpose == STORAGE or grant.credential == LOCAL or grant.provider == EMBEDDING_PROVIDER
-    if grant.model is not None:
-        return same_model(grant.model, model)
-    return grant.provider == provider_of_model(model)
+    if model is not None:
+        named = grant.model is None or same_model(grant.model, model)
+        return named and grant.provider == provider_of_model(model)
+    if grant.purpose == STORAGE:
+        return grant.provider == DATABASE_PROVIDER
+    return grant.credential == LOCAL or grant.provider == EMBEDDING_PROVIDER
 
 
 def provider_of_type(credential_type: str) -> str:
-    """The provider that a credential of that type is for."""
-    return PROVIDERS.get(credential_type) or credential_type.removesuffix("Api").lower()
+    """The provider that a credential of that type is for, such as `openAiApi`."""
+    name = credential_type.lower().removesuffix("api")
+    return ALIASES.get(name, name)
 
 
 def provider_of_model(model: str) -> str:
-    """The provider of `provider/name`; variants such as `openai-chat` have the key of the same provider."""
-    return model.replace("/", ":", 1).partition(":")[0].partition("-")[0].lower()
+    """The provider of `provider/name`."""
+    name = model.replace("/", ":", 1).partition(":")[0].lower()
+    return ALIASES.get(name, name)
 
 
 def same_model(one: str, other: str) -> bool:

@@ -1,31 +1,42 @@
 """The rules of setting up memory, as code: what a change must have so that it may be made.
 
 Everything here is a function of the configuration before and after, of what was said, and of what the host has
-given out. An assistant that ignores its guidance is refused with the rule it broke.
+given out. Settings are compared by their effect: a section that is left out, empty or taken away may switch
+something on or off. An assistant that ignores its guidance is refused with the rule it broke.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from casenotes.builder.conversation import Conversation, Wish
-from casenotes.builder.grants import EMBEDDING_PROVIDER, EMBEDDINGS, STORAGE, WORKERS, Grants, provider_of_model
+from casenotes.builder.grants import (
+    EMBEDDING_PROVIDER,
+    EMBEDDINGS,
+    STORAGE,
+    WORKERS,
+    Grants,
+    provider_of_model,
+)
 from casenotes.builder.words import (
     about_observations,
-    is_yes,
+    kinds_named,
     orders_to_save,
     wants_episodic,
     wants_model,
     wants_off,
-    wants_session,
+    wants_value,
+    workers_named,
 )
 from casenotes.config.json_form import (
     EPISODIC,
     OBSERVATIONAL,
     ROOT,
     RUN,
+    SIMILAR,
     TURN,
     Problem,
     leaves,
@@ -36,7 +47,10 @@ from casenotes.credentials import shown_id
 
 INSTRUCTIONS = "instructions"
 DEFAULT_STORAGE = "n8n"
+ON = f"{EPISODIC}.enabled"
+SWITCHES = ("enabled", f"{OBSERVATIONAL}.enabled", ON, f"{SIMILAR}.enabled", f"{EPISODIC}.autoInject")
 ASK_FIRST = "call ask_credential(credential_type='openAiApi', purpose='episodicMemory.credential') first"
+QUOTE = "give an exact quote of what the user said, at least 12 characters or a whole message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +68,14 @@ class Change:
             value = {name: value}
         return dict(value)
 
-    def covers(self, path: str) -> bool:
-        """Whether it speaks of a field."""
+    def names(self, path: str) -> bool:
+        """Whether it gives that very field a value."""
+        return path in flat(self.as_update(), with_switches=False)
+
+    def reaches(self, path: str) -> bool:
+        """Whether the field lies within what it changes."""
         own = self.field.replace(TURN, RUN)
-        return f"{path.replace(TURN, RUN)}.".startswith(f"{own}.")
+        return f"{path}.".startswith(f"{own}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +92,60 @@ def default_memory(storage: str = DEFAULT_STORAGE) -> dict[str, Any]:
     return {"enabled": True, "storage": storage, OBSERVATIONAL: {"enabled": True}}
 
 
+def flat(memory: Mapping[str, Any], *, with_switches: bool = True) -> dict[str, Any]:
+    """Every value by path, under one of two names; with what is on or off by not being mentioned."""
+    values = {path.replace(TURN, RUN): value for path, value in leaves(memory)}
+    if with_switches:
+        values.setdefault("enabled", True)
+        values.setdefault(f"{OBSERVATIONAL}.enabled", True)
+        for section in (EPISODIC, SIMILAR):
+            values.setdefault(f"{section}.enabled", section in memory)
+    return values
+
+
+def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that differ, with their new value; None for one that is gone."""
+    old, new = flat(before), flat(after)
+    paths = dict.fromkeys((*old, *new))
+    return {path: new.get(path) for path in paths if not _is_same(old.get(path), new.get(path))}
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
 def judge(
-    before: Mapping[str, Any], after: Mapping[str, Any], changes: list[Change], facts: Facts
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    changes: Sequence[Change],
+    facts: Facts,
+    settled: Mapping[str, Any] | None = None,
 ) -> list[Problem]:
-    """The rules that a change of `memory` violates; what was wrong before is not held against it."""
+    """The rules that a change of `memory` violates; what was wrong before is not held against it.
+
+    `settled` are values that were accepted before, by path.
+    """
     known = set(structure(before, facts.storage))
     problems = [problem for problem in structure(after, facts.storage) if problem not in known]
-    changed = dict(_changed(before, after))
-    if _is_on(after) and not _is_on(before):
-        changed[f"{EPISODIC}.enabled"] = True
-        problems += _of_credential_in_use(after, facts)
-    for path, value in changed.items():
-        change = next((change for change in reversed(changes) if change.covers(path)), None)
-        problems += _of_field(path, value, change, facts)
+    changed = changed_values(before, after)
+    open_ones = {path: value for path, value in changed.items() if not _is_settled(path, value, settled)}
+    if flat(after)[ON] is True and (ON in open_ones or (_is_working(after) and not _is_working(before))):
+        problems = [problem for problem in problems if problem.rule != "missing_credential"]
+        problems += _of_credential_in_use(after, facts.grants)
+    for path, value in open_ones.items():
+        problems += _of_field(path, value, _change_of(path, changes), facts)
     return list(dict.fromkeys(problems))
+
+
+def _is_settled(path: str, value: Any, settled: Mapping[str, Any] | None) -> bool:
+    return settled is not None and path in settled and _is_same(settled[path], value)
+
+
+def _change_of(path: str, changes: Sequence[Change]) -> Change | None:
+    """The change that a field's new value comes from: the last that names it, else that reaches it."""
+    named = [change for change in changes if change.names(path)]
+    reached = [change for change in changes if change.reaches(path)]
+    return next(iter([*reversed(named), *reversed(reached)]), None)
 
 
 def structure(memory: Mapping[str, Any], storage: str) -> list[Problem]:
@@ -99,29 +157,20 @@ def judge_instructions(text: str) -> list[Problem]:
     """Instructions may speak of using what is recalled, never of saving it or of observations."""
     saving = "; it is saved without the agent's doing, so speak only of using what is recalled"
     observing = "; session memory works by itself, leave it out"
-    return [
-        *(Problem(INSTRUCTIONS, "memory_writing", f"say {shown(s)}{saving}") for s in orders_to_save(text)),
-        *(
-            Problem(INSTRUCTIONS, "observations", f"say {shown(s)}{observing}")
-            for s in about_observations(text)
-        ),
-    ]
+    told = [("memory_writing", sentence, saving) for sentence in orders_to_save(text)]
+    told += [("observations", sentence, observing) for sentence in about_observations(text)]
+    return [Problem(INSTRUCTIONS, rule, f"say {shown(sentence)}{remedy}") for rule, sentence, remedy in told]
 
 
-def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The fields that differ, with their new value; None for one that is gone."""
-    old, new = dict(leaves(before)), dict(leaves(after))
-    for path in dict.fromkeys((*old, *new)):
-        was, now = old.get(path), new.get(path)
-        is_same = was == now and isinstance(was, bool) == isinstance(now, bool)
-        if not is_same and not _is_other_name(path, new):
-            yield path, now
-
-
-def _is_other_name(path: str, new: Mapping[str, Any]) -> bool:
-    """Whether a field is gone because its other name took its place."""
-    other = path.replace(TURN, RUN) if TURN in path else path.replace(RUN, TURN)
-    return path not in new and other in new
+def judge_quote(quote: str, conversation: Conversation) -> tuple[str, str] | None:
+    """What is wrong with the user's words that a change carries."""
+    if not quote:
+        return "no_user_request", f"was not asked for; {QUOTE}"
+    if conversation.wishes(quote):
+        return None
+    return "user_request_not_found", (
+        f"has the user_request {shown(quote)}, which no message of the user contains word for word; {QUOTE}"
+    )
 
 
 def _of_field(path: str, value: Any, change: Change | None, facts: Facts) -> Iterator[Problem]:
@@ -129,132 +178,172 @@ def _of_field(path: str, value: Any, change: Change | None, facts: Facts) -> Ite
     place = f"{ROOT}.{path}"
     if broken := _credential_given(path, value, facts.grants):
         yield Problem(place, *broken)
-    wish = facts.conversation.wish(change.user_request) if change and change.user_request else None
-    if wish is None:
-        yield Problem(place, *_without_wish(change))
+    quote = change.user_request if change else ""
+    if broken := judge_quote(quote, facts.conversation):
+        yield Problem(place, *broken)
         return
-    for rule in RULES:
-        if broken := rule(path, value, wish):
-            yield Problem(place, *broken)
+    broken_by_wish = [_broken(path, value, wish, facts) for wish in facts.conversation.wishes(quote)]
+    if all(broken_by_wish):
+        yield from (Problem(place, *broken) for broken in broken_by_wish[0])
 
 
-def _without_wish(change: Change | None) -> tuple[str, str]:
-    if change is None or not change.user_request:
-        return "no_user_request", "was not asked for; give user_request, an exact quote of what the user said"
-    return "user_request_not_found", (
-        f"has the user_request {shown(change.user_request)}, which no message of the user contains word for "
-        "word; quote one exactly, at least 12 characters or a whole message"
-    )
+def _broken(path: str, value: Any, wish: Wish, facts: Facts) -> list[tuple[str, str]]:
+    """The rules that a change violates if this is the wish behind it."""
+    broken = [rule(path, value, wish, facts.conversation) for rule in RULES]
+    return [one for one in broken if one]
 
 
 Broken = tuple[str, str] | None
 """A rule that is violated, and how."""
 
 
-def _episodic_on_request(path: str, value: Any, wish: Wish) -> Broken:
-    is_switched_on = path == f"{EPISODIC}.enabled" and value is True
-    if not is_switched_on or _means(wish, wants_episodic):
+def _episodic_on_request(path: str, value: Any, wish: Wish, conversation: Conversation) -> Broken:
+    if path != ON or value is not True:
         return None
-    return "episodic_not_requested", (
-        f"is for those who ask for memory across conversations, and {shown(wish.words)} does not; ask the user "
-        "whether the agent should remember earlier conversations"
-    )
+    if not wish.means(wants_episodic):
+        return "episodic_not_requested", (
+            f"is for those who ask for memory across conversations, and {shown(wish.said.strip())} does not; "
+            "ask the user whether the agent should remember earlier conversations, and quote the answer"
+        )
+    if any(wants_off(text) and kinds_named(text) <= {EPISODIC} for text in conversation.later(wish)):
+        return "episodic_not_requested", "was asked for and then taken back; ask the user what counts"
+    return None
 
 
-def _off_on_request(path: str, value: Any, wish: Wish) -> Broken:
-    if not path.endswith("enabled") or value is not False or _means(wish, wants_off):
+def _off_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Broken:
+    if path not in SWITCHES or value is not False:
+        return None
+
+    def asks(text: str) -> bool:
+        named = kinds_named(text)
+        return wants_off(text) and (not named or path.partition(".")[0] in named)
+
+    if wish.means(asks):
         return None
     return "off_not_requested", (
-        f"is switched off, and {shown(wish.words)} does not ask for that; session memory and episodic "
+        f"is switched off, and {shown(wish.said.strip())} does not ask for that; session memory and episodic "
         "memory do not replace each other"
     )
 
 
-def _session_is_not_episodic(path: str, value: Any, wish: Wish) -> Broken:
-    if not path.startswith(OBSERVATIONAL) or not _means(wish, wants_episodic) or _means(wish, _of_session):
+def _session_is_not_episodic(path: str, value: Any, wish: Wish, _: Conversation) -> Broken:
+    if not path.startswith(OBSERVATIONAL) or not wish.means(wants_episodic) or wish.means(_of_session):
         return None
     return "session_is_not_episodic", (
-        f"tunes session memory, and {shown(wish.words)} asks for memory across conversations; that is "
+        f"tunes session memory, and {shown(wish.said.strip())} asks for memory across conversations, which is "
         f"{EPISODIC}"
     )
 
 
 def _of_session(text: str) -> bool:
-    return wants_session(text) or wants_off(text)
+    return OBSERVATIONAL in kinds_named(text) or wants_off(text)
 
 
-def _worker_on_request(path: str, value: Any, wish: Wish) -> Broken:
+def _worker_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Broken:
     if path not in WORKERS or not isinstance(value, Mapping):
         return None
-    if _means(wish, lambda text: wants_model(text, str(value.get("model")))):
+
+    def asks(text: str) -> bool:
+        named = workers_named(text)
+        return wants_model(text, str(value.get("model"))) and (not named or path.rpartition(".")[2] in named)
+
+    if wish.means(asks):
         return None
     return "model_not_requested", (
-        f"is set when the user asks for another model, and {shown(wish.words)} does not; leave it out, the "
-        "agent's own model is used then"
+        f"is set when the user asks for another model for it, and {shown(wish.said.strip())} does not; leave "
+        "it out, the agent's own model is used then"
     )
 
 
-def _credential_given(path: str, value: Any, grants: Grants) -> Broken:
-    holds_one = path in (EMBEDDINGS, *WORKERS) or (path == STORAGE and isinstance(value, Mapping))
-    if not holds_one or value is None or grants.covers(path, value):
+def _storage_on_request(path: str, value: Any, wish: Wish, conversation: Conversation) -> Broken:
+    url = value.get("url") if isinstance(value, Mapping) else value
+    if path != STORAGE or not isinstance(url, str) or "://" not in url:
         return None
-    return _not_given(path, value, grants)
+    missing = [name for name in _places(url) if name not in conversation.of_user.lower()]
+    if not missing:
+        return None
+    return "storage_not_requested", (
+        f"names {shown(missing[0])}, which the user has not; ask for the address, or keep the storage as it is"
+    )
+
+
+def _places(url: str) -> list[str]:
+    """The host of a URL and the name of its database or file."""
+    try:
+        parts = urlsplit(url.lower())
+        return [name for name in (parts.hostname or "", parts.path.rpartition("/")[2]) if name] or [url.lower()]
+    except ValueError:
+        return [url.lower()]
+
+
+def _tuned_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Broken:
+    switched = path in SWITCHES and (path != f"{SIMILAR}.enabled" or value is False)
+    if switched or path in (EMBEDDINGS, STORAGE, *WORKERS):
+        return None
+    if wish.means(lambda text: wants_value(text, path, value)):
+        return None
+    return "value_not_requested", (
+        f"is set to {shown(value)}, and {shown(wish.said.strip())} does not ask for that; quote the words "
+        "that do, in a change of its own, or leave it as it is"
+    )
+
+
+RULES: tuple[Callable[[str, Any, Wish, Conversation], Broken], ...] = (
+    _episodic_on_request,
+    _off_on_request,
+    _session_is_not_episodic,
+    _worker_on_request,
+    _storage_on_request,
+    _tuned_on_request,
+)
+
+
+def _credential_given(path: str, value: Any, grants: Grants) -> Broken:
+    holds_one = (path == EMBEDDINGS and isinstance(value, str)) or (
+        path in (*WORKERS, STORAGE) and isinstance(value, Mapping)
+    )
+    return _not_given(path, value, grants) if holds_one and not grants.allow(path, value) else None
 
 
 def _not_given(path: str, value: Any, grants: Grants) -> tuple[str, str]:
     credential = value.get("credential") if isinstance(value, Mapping) else value
     if path in grants.skipped:
         return "credential_skipped", (
-            "has no credential, because the user skipped the question for one; leave it as it is, and tell "
-            "the user that it stays switched off until there is a credential"
+            "has no credential, because the user skipped the question for one; make no change, and tell the "
+            "user that it stays switched off until there is a credential"
         )
-    remedy = (
-        ASK_FIRST if path == EMBEDDINGS else f"call ask_credential, resolve_llm or ask_llm for {path!r} first"
-    )
+    remedy = ASK_FIRST
+    if path != EMBEDDINGS:
+        remedy = f"call ask_credential, resolve_llm or ask_llm for {path!r} first"
     purposes = grants.purposes_of(credential)
     if path in purposes:
-        return "credential_of_another_provider", (
-            f"names {shown_id(str(credential))}, which was not returned for {_who(value)}; {remedy}"
-        )
-    if purposes:
-        return "credential_for_another_purpose", (
-            f"names {shown_id(str(credential))}, which was returned for {purposes[0]}; {remedy}"
-        )
-    return "credential_not_returned", (
-        f"names {shown_id(str(credential))}, which no tool has returned in this conversation; {remedy}"
-    )
+        rule, why = "credential_of_another_provider", f"was not returned for {_who(path, value)}"
+    elif purposes:
+        rule, why = "credential_for_another_purpose", f"was returned for {purposes[0]}"
+    else:
+        rule, why = "credential_not_returned", "no tool has returned in this conversation"
+    return rule, f"names {shown_id(str(credential))}, which {why}; {remedy}"
 
 
-def _who(value: Any) -> str:
+def _who(path: str, value: Any) -> str:
     """Whose key is needed."""
-    if isinstance(value, Mapping):
+    if path in WORKERS:
         return f"{shown(value.get('model'))} of {provider_of_model(str(value.get('model')))}"
-    return f"embeddings of {EMBEDDING_PROVIDER}"
+    return f"embeddings of {EMBEDDING_PROVIDER}" if path == EMBEDDINGS else "a PostgreSQL server"
 
 
-def _of_credential_in_use(after: Mapping[str, Any], facts: Facts) -> Iterator[Problem]:
+def _of_credential_in_use(after: Mapping[str, Any], grants: Grants) -> Iterator[Problem]:
     """Who switches episodic memory on has asked for its credential in this conversation."""
-    credential = after[EPISODIC].get("credential")
-    if credential is None:
-        if EMBEDDINGS in facts.grants.skipped:
-            yield Problem(f"{ROOT}.{EMBEDDINGS}", *_not_given(EMBEDDINGS, None, facts.grants))
-    elif not facts.grants.covers(EMBEDDINGS, credential):
-        yield Problem(f"{ROOT}.{EMBEDDINGS}", *_not_given(EMBEDDINGS, credential, facts.grants))
+    section = after.get(EPISODIC)
+    credential = section.get("credential") if isinstance(section, Mapping) else None
+    place = f"{ROOT}.{EMBEDDINGS}"
+    if credential is None and EMBEDDINGS not in grants.skipped:
+        yield Problem(place, "missing_credential", f"is missing; {ASK_FIRST}, and set what it returns")
+    elif credential is None or not grants.allow(EMBEDDINGS, credential):
+        yield Problem(place, *_not_given(EMBEDDINGS, credential, grants))
 
 
-def _is_on(memory: Mapping[str, Any]) -> bool:
-    section = memory.get(EPISODIC)
-    return isinstance(section, Mapping) and section.get("enabled", True) is True
-
-
-def _means(wish: Wish, says: Callable[[str], bool]) -> bool:
-    """Whether the words say it, or are a consent to a question that does."""
-    return says(wish.words) or (is_yes(wish.words) and says(wish.question))
-
-
-RULES: tuple[Callable[[str, Any, Wish], Broken], ...] = (
-    _episodic_on_request,
-    _off_on_request,
-    _session_is_not_episodic,
-    _worker_on_request,
-)
+def _is_working(memory: Mapping[str, Any]) -> bool:
+    """Whether episodic memory is on, and memory as a whole."""
+    values = flat(memory)
+    return values["enabled"] is True and values[ON] is True

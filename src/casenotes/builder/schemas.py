@@ -37,6 +37,10 @@ SET_CONFIG = _object(
     {
         "changes": {"type": "array", "items": CHANGE},
         "instructions": {"type": "string", "description": "The agent's whole instructions, if they change."},
+        "instructions_request": {
+            "type": "string",
+            "description": "An exact quote of the user that asks for it, if there are instructions already.",
+        },
     },
     (),
 )

@@ -20,19 +20,23 @@ from casenotes.builder.judge import (
     INSTRUCTIONS,
     Change,
     Facts,
+    changed_values,
     default_memory,
     judge,
     judge_instructions,
+    judge_quote,
 )
 from casenotes.builder.schemas import ASK_CREDENTIAL, ASK_LLM, NO_ARGUMENTS, RESOLVE_LLM, SET_CONFIG
 from casenotes.builder.verify import verify
+from casenotes.builder.words import parts_of_name
 from casenotes.config.json_form import ROOT, Problem, updated
-from casenotes.config.rules import shown
+from casenotes.config.rules import shown, shown_name
 from casenotes.config.settings import has_password
 from casenotes.credentials import looks_like_a_secret
 from casenotes.errors import SettingsError
 from casenotes.types import Message, Role, Tool
 
+DEEPEST = 3
 Host = Callable[..., Any | Awaitable[Any]]
 Answer = dict[str, Any]
 SKIPPED = (
@@ -52,7 +56,8 @@ class MemoryBuilder:
     `config` is the agent's JSON, None for a new agent; fields beside `memory` and `instructions` are left
     alone. `ask_credential(credential_type=, purpose=)` returns the id of a credential, or None if the user
     skips; `resolve_llm(model=, purpose=)` and `ask_llm(purpose=)` return `{"model", "credential"}`, or None.
-    `storage` is the name that the host has for its storage. `on_change` is called with the whole configuration.
+    `storage` is the name that the host has for its storage. `on_change` is called with the
+    whole configuration; if it fails, nothing was changed. A builder is for one conversation.
     """
 
     def __init__(
@@ -63,7 +68,7 @@ class MemoryBuilder:
         resolve_llm: Host,
         ask_llm: Host,
         storage: str = DEFAULT_STORAGE,
-        on_change: Callable[[dict[str, Any]], None] | None = None,
+        on_change: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
         if has_password(storage):
             raise SettingsError("storage is a URL with a password; give a name, or a URL without one")
@@ -71,7 +76,7 @@ class MemoryBuilder:
         self._first = deepcopy(self._config)
         self._host = {"ask_credential": ask_credential, "resolve_llm": resolve_llm, "ask_llm": ask_llm}
         self._facts = Facts(Conversation(), Grants(), storage)
-        self._accepted: list[Change] = []
+        self._settled: dict[str, Any] = {}
         self._on_change = on_change
 
     @property
@@ -84,12 +89,23 @@ class MemoryBuilder:
         self._facts.conversation.messages.append(Message(role, text))
 
     def hear_all(self, messages: Sequence[Message]) -> None:
-        """The conversation as the host has it, in place of what was heard before."""
-        self._facts.conversation.messages[:] = messages
+        """The conversation as the host has it, in place of what was heard before.
 
-    def replace_config(self, config: Mapping[str, Any]) -> None:
-        """Take over what the host has changed by other means; `verify` says what of it nobody asked for."""
+        If it begins with other words it is another conversation, and credentials have to be asked for again.
+        """
+        heard = self._facts.conversation.messages
+        if heard and (not messages or heard[0].text != messages[0].text):
+            self._facts.grants.clear()
+        heard[:] = messages
+
+    def replace_config(self, config: Mapping[str, Any], *, accept: bool = False) -> None:
+        """Take over what the host has changed by other means.
+
+        `verify` says what of it nobody asked for, unless the host answers for it with `accept`.
+        """
         self._config = _plain_copy(config)
+        if accept:
+            self._first, self._settled = deepcopy(self._config), {}
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -108,15 +124,17 @@ class MemoryBuilder:
         found = verify(self._config, storage=self._facts.storage)
         before, after = self._before(self._first), self._config.get(ROOT)
         if isinstance(after, Mapping):
-            found += judge(before, after, self._accepted, self._facts)
-        return list(dict.fromkeys(found))
+            found += judge(before, after, (), self._facts, self._settled)
+        return list({(problem.path, problem.rule): problem for problem in found}.values())
 
     def _before(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """What a change starts from: a new agent from the default."""
         memory = config.get(ROOT)
         return memory if isinstance(memory, Mapping) and memory else default_memory(self._facts.storage)
 
-    async def _read(self, **unknown: Any) -> Answer:
+    async def _read(self, /, **unknown: Any) -> Answer:
+        if unknown:
+            return {"error": f"argument {shown_name(next(iter(unknown)))} is unknown; it takes none"}
         is_new = not self._config.get(ROOT)
         answer: Answer = {"memory": self.config.get(ROOT), "is_new": is_new}
         if is_new:
@@ -125,7 +143,14 @@ class MemoryBuilder:
             answer[INSTRUCTIONS] = self._config[INSTRUCTIONS]
         return answer
 
-    async def _set(self, changes: Any = (), instructions: Any = None, **unknown: Any) -> Answer:
+    async def _set(
+        self,
+        /,
+        changes: Any = (),
+        instructions: Any = None,
+        instructions_request: Any = "",
+        **unknown: Any,
+    ) -> Answer:
         try:
             wanted = _changes(changes, instructions, unknown)
         except SettingsError as error:
@@ -136,21 +161,35 @@ class MemoryBuilder:
             after = updated(after, change.as_update())
         problems = judge(before, after, wanted, self._facts)
         if instructions is not None:
-            problems += judge_instructions(instructions)
+            problems += self._of_instructions(instructions, instructions_request)
         if problems:
             return {"refused": [_told(problem) for problem in problems], "changed": False}
-        return self._changed(after, wanted, instructions)
+        return await self._change({ROOT: after} | ({INSTRUCTIONS: instructions} if instructions else {}))
 
-    def _changed(self, memory: dict[str, Any], wanted: list[Change], instructions: str | None) -> Answer:
-        self._config[ROOT] = memory
-        if instructions is not None:
-            self._config[INSTRUCTIONS] = instructions
-        self._accepted += wanted
-        if self._on_change:
-            self._on_change(self.config)
+    def _of_instructions(self, text: str, quote: Any) -> list[Problem]:
+        """Instructions that are there are changed when the user asks for it."""
+        problems = judge_instructions(text)
+        if self._config.get(INSTRUCTIONS) not in (None, "", text):
+            broken = judge_quote(quote if isinstance(quote, str) else "", self._facts.conversation)
+            problems += [Problem(INSTRUCTIONS, *broken)] if broken else []
+        return problems
+
+    async def _change(self, update: Mapping[str, Any]) -> Answer:
+        """Make the change and tell the host; if that fails nothing was changed."""
+        before, self._config = self._config, {**self._config, **update}
+        try:
+            told = self._on_change(self.config) if self._on_change else None
+            if inspect.isawaitable(told):
+                await told
+        except Exception as error:
+            self._config = before
+            return {"error": f"saving it failed ({type(error).__name__}); tell the user, nothing was changed"}
+        self._settled |= changed_values(self._before(before), self._config[ROOT])
         return {"changed": True, "memory": self.config[ROOT]}
 
-    async def _ask_credential(self, credential_type: Any = None, purpose: Any = None, **unknown: Any) -> Answer:
+    async def _ask_credential(
+        self, /, credential_type: Any = None, purpose: Any = None, **unknown: Any
+    ) -> Answer:
         if problem := _wrong_call({"credential_type": credential_type}, purpose, PURPOSES, unknown):
             return problem
         found, problem = await self._asked("ask_credential", credential_type=credential_type, purpose=purpose)
@@ -158,12 +197,15 @@ class MemoryBuilder:
             return problem or self._skipped(purpose)
         if problem := _unusable(found):
             return problem
-        self._grant(Grant(found, purpose, provider_of_type(credential_type)))
+        self._facts.grants.add(Grant(found, purpose, provider_of_type(credential_type)))
         return {"credential": found, "purpose": purpose}
 
-    async def _resolve_llm(self, model: Any = None, purpose: Any = None, **unknown: Any) -> Answer:
+    async def _resolve_llm(self, /, model: Any = None, purpose: Any = None, **unknown: Any) -> Answer:
         if problem := _wrong_call({"model": model}, purpose, WORKERS, unknown):
             return problem
+        said = self._facts.conversation.of_user.lower()
+        if not any(part in said for part in parts_of_name(model)):
+            return {"error": f"the user has not named {shown(model)}; give the model in the user's words"}
         found, problem = await self._asked("resolve_llm", model=model, purpose=purpose)
         if not problem and found is None:
             return {
@@ -172,7 +214,7 @@ class MemoryBuilder:
             }
         return problem or self._pair(found, purpose)
 
-    async def _ask_llm(self, purpose: Any = None, **unknown: Any) -> Answer:
+    async def _ask_llm(self, /, purpose: Any = None, **unknown: Any) -> Answer:
         if problem := _wrong_call({}, purpose, WORKERS, unknown):
             return problem
         found, problem = await self._asked("ask_llm", purpose=purpose)
@@ -187,15 +229,11 @@ class MemoryBuilder:
         model, credential = found["model"], found.get("credential")
         if problem := _unusable(credential):
             return problem
-        self._grant(Grant(str(credential), purpose, provider_of_model(model), model))
+        self._facts.grants.add(Grant(str(credential), purpose, provider_of_model(model), model))
         return {"model": model, "credential": credential, "purpose": purpose}
 
-    def _grant(self, grant: Grant) -> None:
-        self._facts.grants.given.append(grant)
-        self._facts.grants.skipped.discard(grant.purpose)
-
     def _skipped(self, purpose: str) -> Answer:
-        self._facts.grants.skipped.add(purpose)
+        self._facts.grants.skip(purpose)
         return {"skipped": True, "purpose": purpose, "note": SKIPPED}
 
     async def _asked(self, name: str, **arguments: str) -> tuple[Any, Answer | None]:
@@ -206,7 +244,9 @@ class MemoryBuilder:
         except Exception as error:
             return None, {"error": f"{name} failed ({type(error).__name__}); tell the user and go on without"}
 
-    async def _verify(self, **unknown: Any) -> Answer:
+    async def _verify(self, /, **unknown: Any) -> Answer:
+        if unknown:
+            return {"error": f"argument {shown_name(next(iter(unknown)))} is unknown; it takes none"}
         problems = self.verify()
         return {"ok": not problems, "violations": [_told(problem) for problem in problems]}
 
@@ -227,6 +267,8 @@ def _changes(changes: Any, instructions: Any, unknown: Mapping[str, Any]) -> lis
         raise SettingsError(f"argument {shown(next(iter(unknown)))} is unknown; use changes and instructions")
     if instructions is not None and not isinstance(instructions, str):
         raise SettingsError(f"instructions is {shown(instructions)}; it must be a text")
+    if instructions == "":
+        raise SettingsError("instructions is empty; leave it out to keep what is there")
     if not isinstance(changes, (list, tuple)):
         raise SettingsError(f"changes is {shown(changes)}; it must be a list of {{field, value, user_request}}")
     return [_change(change) for change in changes]
@@ -237,10 +279,18 @@ def _change(given: Any) -> Change:
         raise SettingsError(f"change {shown(given)} is not understood; give field, value and user_request")
     if extra := given.keys() - {"field", "value", "user_request"}:
         raise SettingsError(f"change has {shown(min(extra))}; give field, value and user_request")
+    if given["field"].count(".") > DEEPEST or _depth(given["value"]) > DEEPEST:
+        raise SettingsError(f"change of {shown(given['field'])} is nested too deeply; no setting is")
     quote = given.get("user_request") or ""
     if not isinstance(quote, str):
         raise SettingsError(f"user_request is {shown(quote)}; it must be a text")
     return Change(given["field"].removeprefix(f"{ROOT}."), given["value"], quote)
+
+
+def _depth(value: Any, most: int = 10) -> int:
+    """How many objects and lists lie within each other, counted up to a limit."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return 1 + max((_depth(item, most - 1) for item in inner), default=0) if most else 1
 
 
 def _wrong_call(

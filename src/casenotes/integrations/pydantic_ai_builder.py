@@ -7,16 +7,15 @@ words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic_ai import Tool as AgentTool
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import FunctionToolset
 
 from casenotes.builder import MemoryBuilder, guidance
-from casenotes.types import Message, Tool
+from casenotes.integrations.pydantic_ai_messages import from_model_messages
+from casenotes.types import SPEAKERS, Tool
 
 
 def builder_toolset(builder: MemoryBuilder) -> FunctionToolset[Any]:
@@ -26,27 +25,9 @@ def builder_toolset(builder: MemoryBuilder) -> FunctionToolset[Any]:
 
 
 def _agent_tool(builder: MemoryBuilder, tool: Tool) -> AgentTool[Any]:
-    async def call(ctx: RunContext[Any], **arguments: Any) -> Any:
-        builder.hear_all(list(_said(ctx.messages)))
+    async def call(ctx: RunContext[Any], /, **arguments: Any) -> Any:
+        said = from_model_messages(ctx.messages, prompt=ctx.prompt)
+        builder.hear_all([message for message in said if message.role in SPEAKERS and message.text])
         return await tool.call(**arguments)
 
     return AgentTool.from_schema(call, tool.name, tool.description, dict(tool.parameters), takes_ctx=True)
-
-
-def _said(messages: Sequence[ModelMessage]) -> Iterator[Message]:
-    """What user and assistant said, in order."""
-    for message in messages:
-        if isinstance(message, ModelRequest):
-            for part in message.parts:
-                if isinstance(part, UserPromptPart):
-                    yield Message("user", _text(part))
-        elif isinstance(message, ModelResponse):
-            text = "\n".join(part.content for part in message.parts if isinstance(part, TextPart))
-            if text:
-                yield Message("assistant", text)
-
-
-def _text(part: UserPromptPart) -> str:
-    if isinstance(part.content, str):
-        return part.content
-    return "\n".join(item for item in part.content if isinstance(item, str))

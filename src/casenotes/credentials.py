@@ -92,6 +92,11 @@ def hide(text: str) -> str:
     return text
 
 
+def _is_in_use(text: str) -> bool:
+    with _changing:
+        return any(secret.reveal() == text for secret in _in_use.values())
+
+
 def _spellings(value: str) -> set[str]:
     """A secret as it is, and as it is written in addresses and in quoted texts."""
     addresses = {quote(value, safe="", errors="replace"), quote_plus(value, errors="replace")}
@@ -117,13 +122,15 @@ class MappingCredentials:
     """Secrets by id, from a mapping."""
 
     def __init__(self, secrets: Mapping[str, str | Secret]) -> None:
-        self._secrets = {
-            name: as_secret(value, f"credential {shown_id(name)}") for name, value in secrets.items()
-        }
+        self._secrets = dict(secrets)
+        for name, value in self._secrets.items():
+            if not isinstance(value, (str, Secret)):
+                as_secret(value, f"credential {shown_id(name)}")  # raises
 
     def resolve(self, credential_id: str) -> Secret | None:
         """The secret of that id."""
-        return self._secrets.get(credential_id)
+        found = self._secrets.get(credential_id)
+        return None if found is None else as_secret(found, f"credential {shown_id(credential_id)}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self._secrets)} credentials)"
@@ -204,6 +211,7 @@ async def secret_of(credential_id: str, field: str, resolver: CredentialResolver
             f"{field} is {shown_id(credential_id)}, but there are no credentials; pass credentials=, such as "
             "casenotes.credentials.FileCredentials(path)"
         )
+    found, failed = None, ""
     try:
         found = resolver.resolve(credential_id)
         found = await found if inspect.isawaitable(found) else found
@@ -212,10 +220,12 @@ async def secret_of(credential_id: str, field: str, resolver: CredentialResolver
     except LookupError:
         found = None
     except Exception as error:  # a resolver of the host's may fail with anything, and may tell anything
+        failed = type(error).__name__
+    if failed:  # raised here, so that no error of ours leads to theirs
         raise SettingsError(
-            f"{field} is {shown_id(credential_id)}, and looking it up failed ({type(error).__name__}); "
-            "mend the resolver that was passed as credentials="
-        ) from None
+            f"{field} is {shown_id(credential_id)}, and looking it up failed ({failed}); mend the resolver "
+            "that was passed as credentials="
+        )
     if found is None:
         raise SettingsError(
             f"{field} is {shown_id(credential_id)}, which is not among the credentials; add it there, or name "
@@ -228,7 +238,7 @@ def looks_like_a_secret(credential_id: str) -> bool:
     """Whether somebody has put the key itself where its id belongs."""
     from casenotes.masking import mask  # its patterns take a while, and ids are rare
 
-    return len(credential_id) > LONGEST_ID or hide(mask(credential_id)) != credential_id
+    return len(credential_id) > LONGEST_ID or mask(credential_id) != credential_id or _is_in_use(credential_id)
 
 
 def shown_id(credential_id: str) -> str:

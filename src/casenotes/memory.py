@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from casenotes.layers.base import Layer
     from casenotes.layers.stack import Parts
     from casenotes.models.embed import Embedder
+    from casenotes.models.keys import Keys
     from casenotes.recall.index import IndexSize
     from casenotes.recall.reembed import Progress, Reembedded
     from casenotes.stores.base import Finding, ScopeSize, Store, StoreStats, TurnStatus
@@ -101,6 +102,7 @@ class Memory:
         self._event_log = parts.event_log
         self._session = parts.session
         self._size = parts.size
+        self._keys: Keys | None = None
         self._has_entries = settings.episodic.enabled and store.supports_entries
         self._shown = ShownItems()
         self._settings = settings
@@ -148,12 +150,14 @@ class Memory:
         workers = Workers(chosen.model, settings.models, keys.secrets)
         store = create_store(keys.database_url, settings.storage)
         builder = Builder(store, workers, settings, clock, events, count)
+        keys.check_models(workers)
         await store.open()
         try:
             parts = await builder.build(
                 keys.embedder, keys.embedder_of_label, layers if settings.enabled else ()
             )
             memory = made(store, parts, settings, clock, events, count)
+            memory._keys = keys
             events.listen(memory._event_log.note)
             try:
                 yield memory
@@ -781,6 +785,8 @@ class Memory:
         from casenotes.recall.reembed import reembed
         from casenotes.recall.space import embedder_to_change_to
 
+        if isinstance(embedder, str) and self._keys:
+            embedder = self._keys.named_embedder(embedder)
         target = await embedder_to_change_to(self._store, embedder)
         self._space.expect(target)
         try:

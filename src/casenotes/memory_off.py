@@ -58,13 +58,13 @@ class MemoryOff(Memory):
         sync: bool | None = None,
     ) -> Receipt:
         """The receipt says that nothing was kept."""
-        if outcome not in OUTCOMES:
-            raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
+        _check(outcome)
         as_messages(messages, "assistant")
         return Receipt(turn.id, outcome, reason=REASON)
 
     async def finish(self, scope: Scope | ChildScope, outcome: Outcome = "success") -> None:
         """There is nothing to end."""
+        _check(outcome)
 
     async def append(
         self, scope: Scope | ChildScope, messages: Input, *, role: Role = "user", embed: bool = True
@@ -89,6 +89,11 @@ class MemoryOff(Memory):
     async def update_plan(self, scope: Scope, **changes: Any) -> Never:
         """Refused."""
         _refuse("update_plan")
+
+
+def _check(outcome: str) -> None:
+    if outcome not in OUTCOMES:
+        raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
 
 
 def _refuse(verb: str) -> Never:

@@ -69,7 +69,7 @@ class TestShow:
         lines = run(capsys, "show", "--changed").splitlines()
         assert [line.split() for line in lines] == [
             ["setting", "value", "from"],
-            ["database_url", '"postgresql://db/x?sslmode=disable"', "CASENOTES_DATABASE_URL"],
+            ["database_url", '"postgresql://db/x"', "CASENOTES_DATABASE_URL"],
         ]
 
     def test_a_wrong_source_is_named(
@@ -135,6 +135,10 @@ class TestVerify:
         )
         write("secrets.toml", 'main = "sk-main-canary"\nembed = "sk-embed-canary"\n')
         assert run(capsys, "verify", "a.json", "--credentials", secrets) == "No rule is violated.\n"
+        write("secrets.toml", 'main = "x"', mode=0o644)
+        named = write("named.json", {"memory": {**agent["memory"], "storage": "acme"}})
+        write("secrets.toml", 'main = "sk-main-canary"\nembed = "sk-embed-canary"\n')
+        run(capsys, "verify", named, "--storage", "acme", "--credentials", secrets)
         write("secrets.toml", 'main = "x"', mode=0o644)
         assert "has mode 0644" in run(capsys, "verify", "a.json", "--credentials", secrets, code=2)
 
@@ -205,6 +209,42 @@ class TestInit:
         assert after["name"] == "Anna"
         assert after["memory"]["lastMessages"] == 9
         assert after["memory"]["episodicMemory"] == {"enabled": True, "credential": "local", "topK": 7}
+
+    def test_force_changes_what_is_named_and_nothing_else(self, capsys: pytest.CaptureFixture[str]) -> None:
+        before = {
+            "name": "x",
+            "memory": {
+                "enabled": False,
+                "storage": "sqlite:///agent.db",
+                "observationalMemory": {"enabled": False},
+                "episodicMemory": {"enabled": True, "credential": "openai-main", "topK": 8},
+            },
+        }
+        write("a.json", before)
+        Path("link.json").symlink_to("a.json")
+        run(capsys, "init", "link.json", "--force", "--last-messages", "10")
+        after = json.loads(Path("a.json").read_text())
+        assert after == {"name": "x", "memory": {**before["memory"], "lastMessages": 10}}
+        assert Path("link.json").is_symlink()
+        assert Path("a.json").stat().st_mode & 0o777 == 0o600
+        assert [path.name for path in Path().iterdir()].count("a.json") == 1
+
+    @pytest.mark.parametrize("text", ["[1, 2, 3]", '{"memory": "important"}'])
+    def test_what_is_no_configuration_is_not_overwritten(
+        self, text: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        write("a.json", text)
+        assert "is no configuration" in run(capsys, "init", "a.json", "--force", code=2)
+        assert Path("a.json").read_text() == text
+
+    @pytest.mark.parametrize(
+        "words", [["--no-episodic", "--credential", "x"], ["--no-session", "--observer-model", "a/b"]]
+    )
+    def test_flags_that_contradict_each_other_are_refused(
+        self, words: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert "give one of them" in run(capsys, "init", *words, code=2)
+        assert "FILE is empty" in run(capsys, "init", "", code=2)
 
     def test_in_a_terminal_it_asks(self) -> None:
         leader, follower = pty.openpty()

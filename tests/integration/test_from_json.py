@@ -24,6 +24,7 @@ from casenotes.types import Message
 
 ANNA, BEN = Scope("a", "anna", "t"), Scope("a", "ben", "t")
 LOCAL = {"enabled": True, "credential": "local"}
+HOSTED = "openai:text-embedding-3-small"
 ENVIRONMENT_KEY = "sk-environment-0001"
 SECRETS = {"embed": "sk-embed-0001", "watch": "sk-watch-0001", "extract": "sk-extract-0001"}
 KEYED: dict[str, Any] = {
@@ -115,6 +116,23 @@ class TestEmbeddings:
         python = await look_up(effective(Settings()), None)
         assert python.embedder_of_label("openai:text-embedding-3-large") is not None
 
+    async def test_r11_09_settings_that_came_from_json_take_none_either(
+        self, openai: Provider, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CASENOTES_EMBEDDER_MODEL", HOSTED)
+        for given in ({"memory": {"semanticRecall": True}}, '{"memory": {}}'):
+            settings = Settings.from_json(given)
+            copied = pickle.loads(pickle.dumps(settings))
+            async with Memory.open(sqlite_url, config=copied) as memory:
+                await talk(memory, ANNA, "The pump is loud.")
+                assert not memory._settings.episodic.enabled
+                with pytest.raises(SettingsError, match="takes no keys from the environment"):
+                    await memory.reembed(HOSTED)
+        with pytest.raises(SettingsError, match="EnvironmentCredentials"):
+            async with Memory.open(sqlite_url, config=settings, credentials=EnvironmentCredentials()):
+                pass
+        assert openai.asked == []
+
     async def test_in_python_a_credential_names_the_embedder_too(
         self, openai: Provider, sqlite_url: str
     ) -> None:
@@ -135,7 +153,7 @@ class TestCredentials:
                 "memory.episodicMemory.credential is 'embed', but there are no credentials; pass credentials=",
             ),
             ({}, "memory.episodicMemory.credential is 'embed', which is not among the credentials"),
-            ({"embed": ""}, "a secret must be a text, but it is empty"),
+            ({"embed": ""}, "credential 'embed': a secret must be a text, but it is blank"),
             (EnvironmentCredentials(), "credentials is EnvironmentCredentials and config is JSON"),
             (7, "credentials is a int; pass a mapping"),
         ],
@@ -182,6 +200,39 @@ class TestCredentials:
                 pass
         assert "short-key" not in str(caught.value)
         assert openai.asked[0].key == "short-key"
+
+    async def test_r11_07_a_wrong_model_is_told_with_its_field_before_anything_is_made(
+        self, tmp_path: Path
+    ) -> None:
+        observer = {"model": "nobody/x", "credential": "c"}
+        config = {"memory": {"observationalMemory": {"observerModel": observer}}}
+        with pytest.raises(SettingsError, match=r"observationalMemory\.observerModel: chat model 'nobody:x'"):
+            async with Memory.from_json(config, {"c": "sk-1234567"}, url=f"sqlite:///{tmp_path}/x.db"):
+                pass
+        assert list(tmp_path.glob("x.db*")) == []
+
+    async def test_no_key_goes_to_a_gateway(self) -> None:
+        observer = {"model": "gateway/openai:gpt-5", "credential": "c"}
+        config = {"memory": {"observationalMemory": {"observerModel": observer}}}
+        with pytest.raises(SettingsError, match="'gateway/openai' is a gateway"):
+            async with Memory.from_json(config, {"c": "sk-1234567"}, url="sqlite:///:memory:"):
+                pass
+
+    async def test_the_agents_model_may_have_a_credential(self, openai: Provider, sqlite_url: str) -> None:
+        options = {"model": WorkerModel("openai-chat/gpt-4o", "c"), "credentials": {"c": "sk-agents-0001"}}
+        async with Memory.open(sqlite_url, embedder="static", **options) as memory:
+            await talk(memory, ANNA, "The valve of line 3 was open all night.")
+        assert {asked.key for asked in openai.asked} == {"sk-agents-0001"}
+
+    async def test_no_error_leads_to_one_that_tells_the_key(self, openai: Provider, sqlite_url: str) -> None:
+        openai.status = 401
+        with pytest.raises(Exception, match="status 401") as caught:
+            async with Memory.from_json(KEYED, SECRETS, url=sqlite_url):
+                pass
+        error: BaseException | None = caught.value
+        while error is not None:
+            assert SECRETS["embed"] not in str(error) + repr(vars(error))
+            error = error.__cause__ or error.__context__
 
 
 class TestStorage:

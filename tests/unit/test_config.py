@@ -16,7 +16,7 @@ from casenotes.errors import SettingsError
         (lambda: EpisodicSettings(top_k=0), "top_k is 0"),
         (lambda: EpisodicSettings(enabled="yes"), "enabled is 'yes'; it must be true or false"),
         (lambda: EpisodicSettings(inject_messages="maybe"), "'maybe'.*fill, never"),
-        (lambda: EpisodicSettings(dedupe_similarity_threshold=True), "threshold is True.*or False"),
+        (lambda: EpisodicSettings(dedupe_similarity_threshold=True), "threshold is True.*or false"),
         (lambda: EpisodicSettings(dedupe_similarity_threshold=1.5), "threshold is 1.5"),
         (lambda: EpisodicSettings(verify_evidence=False), "verify_evidence is False without"),
         (
@@ -29,7 +29,7 @@ from casenotes.errors import SettingsError
             ),
             "episodic.half_life_days is 30.*search.half_life_days is 60",
         ),
-        (lambda: EpisodicSettings(extraction_prompt=""), "extraction_prompt is ''.*built-in"),
+        (lambda: EpisodicSettings(extraction_prompt=""), "extraction_prompt is '', which is blank"),
         (lambda: EpisodicSettings(injection_prompt=" "), "injection_prompt is ' '"),
         (lambda: JobSettings(lease_seconds=0), "lease_seconds is 0"),
         (lambda: JobSettings(in_process=None), "in_process is None; it must be true or false"),

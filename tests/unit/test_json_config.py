@@ -615,7 +615,7 @@ WRONG: dict[str, Wrong] = {
     ),
     "a misspelt URL": wrong(
         memory(storage={"uri": "postgresql://mira@db/notes", "credential": "db"}),
-        (UNKNOWN, "memory.storage.uri is unknown; use url, credential"),
+        (UNKNOWN, "memory.storage.uri is unknown; did you mean url?"),
         (ABSENT, "memory.storage.url is missing; give url and credential"),
     ),
     "a URL with more than its credential": wrong(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json as json_module
 import os
-import re
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ from casenotes.config import Effective, effective
 from casenotes.config.json_form import ROOT, Problem, read_json, updated
 from casenotes.config.json_schema import schema as json_schema
 from casenotes.config.rules import shown
-from casenotes.config.settings import LOCAL
+from casenotes.config.settings import LOCAL, without_password
 from casenotes.credentials import FileCredentials
 from casenotes.errors import SettingsError, UsageError
 from casenotes.masking import mask
@@ -71,7 +71,7 @@ def _shown_value(value: object) -> Any:
     if isinstance(value, (bool, int, float)) or value is None:
         return value
     if isinstance(value, str):
-        return mask(re.sub(r"//[^/\s]*@", "//", re.sub(r"(?i)(password=)[^&\s]*", r"\1***", value)))
+        return mask(without_password(value) if "://" in value else value)
     model = getattr(value, "model", None)
     return {"model": model, "credential": getattr(value, "credential", None)} if model else shown(value)
 
@@ -103,16 +103,16 @@ def verify(
     except SettingsError as error:
         problems = [Problem("the configuration", "no_json", str(error).removeprefix("the configuration "))]
     if credentials and not problems:
-        problems = asyncio.run(_unknown_credentials(text, credentials))
+        problems = asyncio.run(_unknown_credentials(text, credentials, storage))
     _tell(problems, json)
     if problems:
         raise typer.Exit(1)
 
 
-async def _unknown_credentials(text: str, file: Path) -> list[Problem]:
+async def _unknown_credentials(text: str, file: Path, storage: str | None) -> list[Problem]:
     from casenotes.models.keys import missing
 
-    found = await missing(effective(text), FileCredentials(file))
+    found = await missing(effective(text, storage=storage), FileCredentials(file))
     return [Problem(path, "unknown_credential", problem) for path, problem in found]
 
 
@@ -158,10 +158,13 @@ def init(
 
     In a file that exists, --force changes what is named here and keeps everything else.
     """
+    if not file:
+        raise UsageError("FILE is empty; name a file, or - to print")
     before = _existing(file, force)
     given = Given(storage, session, episodic, credential, observer_model, observer_credential, last_messages)
     wants_questions = sys.stdin.isatty() and not yes and not json
-    config = updated(before, {ROOT: asked(given, Answers(wants_questions))})
+    memory = asked(given, Answers(wants_questions), before.get(ROOT, {}))
+    config = updated(before, {ROOT: memory})
     read_json(config).checked()
     if not (json and file == STDIN):
         _write(file, config)
@@ -176,7 +179,13 @@ def _existing(file: str, force: bool) -> Mapping[str, Any]:
         return {}
     if not force:
         raise UsageError(f"{file!r} exists; name another file, or change it with --force")
-    return read_json(_text(file)).config
+    read = read_json(_text(file))
+    if any(
+        problem.path in ("the configuration", ROOT) and problem.rule == "wrong_type"
+        for problem in read.problems
+    ):
+        raise UsageError(f"{file!r} is no configuration: {read.problems[0]}; name another file")
+    return read.config
 
 
 def _write(file: str, config: Mapping[str, Any]) -> None:
@@ -185,14 +194,18 @@ def _write(file: str, config: Mapping[str, Any]) -> None:
     if file == STDIN:
         sys.stdout.write(text)
         return
-    path = Path(file)
+    path = Path(os.path.realpath(file))  # noqa: PTH  a link stays one
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_text(text, "utf-8")
+        if path.exists():
+            shutil.copymode(path, beside)
         beside.replace(path)
-    except OSError as error:
+    except (OSError, UnicodeEncodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no proper text"
+        raise UsageError(f"{file!r} cannot be written: {reason}") from None
+    finally:
         beside.unlink(missing_ok=True)
-        raise UsageError(f"{file!r} cannot be written: {error.strerror}") from None
 
 
 def _text(file: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,42 +44,66 @@ class Answers:
         return str(typer.prompt(question, default=default)).strip() if self.asks else default
 
 
-def asked(given: Given, answers: Answers) -> dict[str, Any]:
-    """The `memory` of a configuration."""
+def asked(given: Given, answers: Answers, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What changes in the `memory` of a configuration: what flags or answers say, and defaults for the rest.
+
+    Where a value is there already and nobody says otherwise, it stays.
+    """
+    _check(given)
     if answers.asks:
         console.print("Return takes what stands in brackets.")
-    memory: dict[str, Any] = {"enabled": True, "storage": _storage(given, answers)}
+    memory: dict[str, Any] = {} if "enabled" in before else {"enabled": True}
+    storage = _storage(given, answers, before)
+    if storage is not None:
+        memory["storage"] = storage
     if given.last_messages is not None:
         memory["lastMessages"] = given.last_messages
-    memory[OBSERVATIONAL] = _session(given, answers)
-    memory[EPISODIC] = _episodic(given, answers)
+    memory[OBSERVATIONAL] = _session(given, answers, _section(before, OBSERVATIONAL))
+    memory[EPISODIC] = _episodic(given, answers, _section(before, EPISODIC))
     return memory
 
 
-def _storage(given: Given, answers: Answers) -> str:
+def _check(given: Given) -> None:
+    """Flags that take each other back."""
+    if given.observer_credential and not given.observer_model:
+        raise UsageError("--observer-credential is given without --observer-model; give both or neither")
+    if given.session is False and given.observer_model:
+        raise UsageError("--no-session and --observer-model are given; give one of them")
+    if given.episodic is False and given.credential:
+        raise UsageError("--no-episodic and --credential are given; give one of them")
+
+
+def _section(memory: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = memory.get(name)
+    return section if isinstance(section, Mapping) else {}
+
+
+def _storage(given: Given, answers: Answers, before: Mapping[str, Any]) -> str | None:
+    if given.storage is None and "storage" in before:
+        return None
     storage = given.storage or answers.text(f"Where is it kept? ({STORAGE_REMEDY})", "default")
     if has_password(storage):
-        raise UsageError(
-            "--storage is a URL with a password; put it into CASENOTES_DATABASE_URL, and use default"
-        )
+        raise UsageError("--storage is a URL with a password; put that into CASENOTES_DATABASE_URL")
     return storage
 
 
-def _session(given: Given, answers: Answers) -> dict[str, Any]:
-    wanted = given.session
-    if wanted is None:
-        wanted = answers.yes("Compress long conversations (session memory)?", True)
-    section: dict[str, Any] = {"enabled": wanted}
-    if wanted and (model := _observer(given, answers)):
+def _session(given: Given, answers: Answers, before: Mapping[str, Any]) -> dict[str, Any]:
+    is_on = bool(before.get("enabled", True))
+    if given.session is not None:
+        is_on = given.session
+    elif not given.observer_model:
+        is_on = answers.yes("Compress long conversations (session memory)?", is_on)
+    section: dict[str, Any] = {"enabled": is_on}
+    if is_on and (model := _observer(given, answers, before)):
         section["observerModel"] = model
     return section
 
 
-def _observer(given: Given, answers: Answers) -> dict[str, str] | None:
-    if given.observer_credential and not given.observer_model:
-        raise UsageError("--observer-credential is given without --observer-model; give both or neither")
+def _observer(given: Given, answers: Answers, before: Mapping[str, Any]) -> dict[str, str] | None:
     name = given.observer_model
     if name is None:
+        if "observerModel" in before:
+            return None
         if not answers.yes("A model of its own for that, apart from the agent's?", False):
             return None
         name = answers.text("Which model (provider/name)?", SUGGESTED_OBSERVER)
@@ -88,11 +113,17 @@ def _observer(given: Given, answers: Answers) -> dict[str, str] | None:
     return {"model": name, "credential": credential}
 
 
-def _episodic(given: Given, answers: Answers) -> dict[str, Any]:
-    wanted = given.episodic
-    if wanted is None:
-        wanted = given.credential is not None or answers.yes("Remember across conversations?", False)
-    if not wanted:
+def _episodic(given: Given, answers: Answers, before: Mapping[str, Any]) -> dict[str, Any]:
+    is_on = bool(before) and bool(before.get("enabled", True))
+    if given.episodic is not None:
+        is_on = given.episodic
+    elif given.credential is not None:
+        is_on = True
+    else:
+        is_on = answers.yes("Remember across conversations?", is_on)
+    if not is_on:
         return {"enabled": False}
+    if given.credential is None and "credential" in before:
+        return {"enabled": True}
     question = f"The id of a credential for embeddings, or {LOCAL} for the built-in ones?"
     return {"enabled": True, "credential": given.credential or answers.text(question, LOCAL)}

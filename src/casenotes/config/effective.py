@@ -54,11 +54,16 @@ def effective(
     url: str | None = None,
     model: Any = None,
     embedder: Any = None,
+    storage: str | None = None,
     variables: Mapping[str, str] = os.environ,
 ) -> Effective:
-    """What counts for a call with these arguments; raises if any source is wrong."""
-    is_json = config is not None and not isinstance(config, Settings)
-    own = _own(config, url, embedder)
+    """What counts for a call with these arguments; raises if any source is wrong.
+
+    `storage` is a name that the host has for its own database.
+    """
+    url = url or None
+    is_json = config.is_from_json if isinstance(config, Settings) else config is not None
+    own = _own(config, url, embedder, storage)
     values = from_file() | from_environment(variables) | own
     values |= _of_call({"database_url": url, "model": model, "embedder_model": embedder})
     outside = {name: values.pop(name, Stated(default, DEFAULT)) for name, default in OUTSIDE.items()}
@@ -94,7 +99,7 @@ def _can_be_off(section: str) -> bool:
     return "enabled" in rules_of(sections_of(Settings)[section])
 
 
-def _own(config: object, url: str | None, embedder: Any) -> dict[str, Stated]:
+def _own(config: object, url: str | None, embedder: Any, storage: str | None) -> dict[str, Stated]:
     """What the settings say, whichever form they have."""
     if config is None:
         return {}
@@ -106,7 +111,8 @@ def _own(config: object, url: str | None, embedder: Any) -> dict[str, Stated]:
     if isinstance(config, (Mapping, str)):
         from casenotes.config.json_form import read_json  # most programs have no JSON
 
-        read = read_json(config, any_storage=url is not None, has_embedder=embedder is not None)
+        has_embedder = embedder is not None
+        read = read_json(config, any_storage=url is not None, storage=storage, has_embedder=has_embedder)
         return _with_database({path: Stated(value, JSON) for path, value in read.checked().items()})
     raise SettingsError(f"config is a {type(config).__name__}; pass Settings, or a JSON object with `memory`")
 

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from casenotes.config.rules import (
     Model,
+    OrNone,
+    Rule,
     Whole,
     built,
     rule_at,
@@ -43,6 +45,7 @@ from casenotes.errors import SettingsError
 ROOT = "memory"
 OBSERVATIONAL, EPISODIC, SIMILAR = "observationalMemory", "episodicMemory", "semanticRecall"
 LONGEST_TEXT = 1_000_000
+LONGEST_NAME = 80
 MOST_PROBLEMS = 50
 """So many lines of an error help; there may be more of them in the object."""
 
@@ -83,7 +86,7 @@ KINDS = (OBSERVATIONAL, EPISODIC)
 """Sections that are never a switch for short."""
 
 SECTIONS = {SIMILAR: "semantic_recall", OBSERVATIONAL: "observational", EPISODIC: "episodic"}
-MODEL_NAME = re.compile(r"[a-z][\w.-]*[/:]\S+", re.IGNORECASE)
+MODEL_NAME = re.compile(r"[A-Za-z][\w.-]*[/:]\S+", re.ASCII)
 STORAGE_REMEDY = (
     "use default or n8n for the database of the environment, or a URL such as sqlite:///agent.db or "
     "postgresql://user@host/name"
@@ -134,6 +137,7 @@ def built_from_json(values: Mapping[str, Any]) -> Settings:
     settings: Settings = built(Settings, values)
     if not any(path.startswith("episodic.") for path in values):
         object.__setattr__(settings, "episodic", EpisodicSettings(enabled=False))
+    object.__setattr__(settings, "is_from_json", True)  # no key of the environment is for its embeddings
     return settings
 
 
@@ -228,11 +232,7 @@ class _Reader:
         self._conflicts()
 
     def _unknown(self, path: str, name: object, known: Mapping[str, Any]) -> None:
-        alike = get_close_matches(str(name)[:80], known, 1, 0.75)
-        remedy = f"did you mean {alike[0]}?" if alike else f"use {', '.join(known)}"
-        if not alike and isinstance(name, str) and _is_of_python(path, name):
-            remedy = "it can be set in Python only"
-        self._wrong(f"{path}.{shown_name(name)}", "unknown_field", f"is unknown; {remedy}")
+        self._wrong(f"{path}.{shown_name(name)}", "unknown_field", f"is unknown; {_instead(path, name, known)}")
 
     def _null(self, path: str) -> None:
         self._wrong(path, "wrong_type", "is null; give a value, or leave the field out")
@@ -250,7 +250,7 @@ class _Reader:
 
     def _setting(self, path: str, setting: str, value: Any) -> None:
         rule = rule_at(Settings, setting)
-        if isinstance(rule, Whole) and isinstance(value, float) and value.is_integer():
+        if _counts(rule) and isinstance(value, float) and value.is_integer():
             value = int(value)  # in JSON 20.0 is the same number as 20
         if isinstance(value, float) and not isfinite(value):
             self._wrong(path, "out_of_range", "is no finite number; write a smaller one")
@@ -326,7 +326,7 @@ class _Reader:
             remedy = 'write {"url": …, "credential": id}, or set CASENOTES_DATABASE_URL and write default'
             self._wrong(path, "password_in_url", f"is a URL with a password; {remedy}")
             return False
-        if value.startswith((*POSTGRES, "sqlite:///")) and value.removeprefix("sqlite:///"):
+        if value.startswith((*POSTGRES, "sqlite:///")) and value.partition("://")[2].strip("/ \t\n"):
             return True
         self._wrong(path, "out_of_range", f"is {_shown_url(value)}; {STORAGE_REMEDY}")
         return False
@@ -407,7 +407,7 @@ def _said(value: object) -> str:
 def _model_fault(name: object) -> tuple[str, str] | None:
     if not isinstance(name, str) or not name.strip():
         return "wrong_type", f"is {shown(name)}; it must be a text such as openai/gpt-5-mini"
-    if "@http" in name:
+    if "@http" in name.lower():
         return "out_of_range", (
             "names the address of a server, to which the key of its credential would be sent; pass such a "
             "model in Python"
@@ -457,11 +457,24 @@ def _is_id(value: object) -> bool:
     return isinstance(value, str) and not looks_like_a_secret(value)
 
 
+def _instead(path: str, name: object, known: Mapping[str, Any]) -> str:
+    """What to write in place of an unknown name."""
+    text = str(name)[:LONGEST_NAME]
+    if _is_of_python(path, text) and camel(text) not in known:
+        return "it can be set in Python only"
+    alike = get_close_matches(camel(text), known, 1)
+    return f"did you mean {alike[0]}?" if alike else f"use {', '.join(known)}"
+
+
+def _counts(rule: Rule) -> bool:
+    return isinstance(rule.rule if isinstance(rule, OrNone) else rule, Whole)
+
+
 def _is_of_python(path: str, name: str) -> bool:
     """Whether a name that JSON does not know is one of a setting in Python."""
     section = SECTIONS.get(path.removeprefix(f"{ROOT}."), "")
     own = sections_of(Settings).get(section, Settings)
-    return snake(name) in rules_of(own)
+    return snake(name) in rules_of(own) or (own is Settings and name in sections_of(own))
 
 
 def _plain(value: Any) -> Any:

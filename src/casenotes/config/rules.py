@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from math import isfinite
+from math import inf
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from casenotes.credentials import hide
@@ -101,18 +101,19 @@ class Number:
         if isinstance(value, bool) or not isinstance(value, self.types):
             return wrong_type(value, self.name)
         number: float = value  # type: ignore[assignment]
-        if (isinstance(number, int) or isfinite(number)) and abs(number) > LARGEST:
-            return Fault("out_of_range", f"is {shown(value)}; it must be at most {LARGEST}")
-        low = number if self.least is None else self.least
-        high = number if self.most is None else self.most
-        return None if low <= number <= high else Fault("out_of_range", f"is {shown(value)}; {self._bounds()}")
+        low = -LARGEST if self.least is None else self.least
+        high = LARGEST if self.most is None else self.most
+        endless = (self.most is None and number == inf) or (self.least is None and number == -inf)
+        if low <= number <= high or endless:
+            return None
+        return Fault("out_of_range", f"is {shown(value)}; it must be {self._bounds(number, low, high)}")
 
-    def _bounds(self) -> str:
-        if self.least is None and self.most is None:
-            return f"it must be {self.name}"
-        if self.most is None:
-            return f"it must be at least {self.least}"
-        return f"it must be between {self.least} and {self.most}"
+    def _bounds(self, number: float, low: float, high: float) -> str:
+        if self.least is not None and self.most is not None:
+            return f"between {low} and {high}"
+        if number < low:
+            return f"at least {low}"
+        return f"at most {high}" if number > high else self.name
 
     def read(self, text: str) -> Any:
         """Digits as people write them."""
@@ -123,8 +124,8 @@ class Number:
 
     def schema(self) -> dict[str, Any]:
         """A number with its bounds."""
-        bounds = {"minimum": self.least, "maximum": LARGEST if self.most is None else self.most}
-        return {"type": self.json_type} | {name: bound for name, bound in bounds.items() if bound is not None}
+        low = -LARGEST if self.least is None else self.least
+        return {"type": self.json_type, "minimum": low, "maximum": LARGEST if self.most is None else self.most}
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,8 +298,9 @@ class Section:
     `dataclasses.replace` has been given everything.
     """
 
-    __slots__ = ("given",)
+    __slots__ = ("given", "is_from_json")
     given: frozenset[str]
+    is_from_json: bool
     ordered: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Pairs of settings, of which the first may not exceed the second."""
 
@@ -307,6 +309,7 @@ class Section:
         kind: Any = cls
         names = names_of(kind)[: len(args)]
         object.__setattr__(self, "given", frozenset((*names, *values)))
+        object.__setattr__(self, "is_from_json", False)
         return self
 
     def __post_init__(self) -> None:
@@ -322,12 +325,13 @@ class Section:
     def __reduce__(self) -> Any:
         cls: Any = type(self)
         values = {name: getattr(self, name) for name in names_of(cls)}
-        return _remade, (cls, values, self.given)
+        return _remade, (cls, values, self.given, self.is_from_json)
 
 
-def _remade(cls: type, values: Mapping[str, Any], given: frozenset[str]) -> Any:
+def _remade(cls: type, values: Mapping[str, Any], given: frozenset[str], is_from_json: bool) -> Any:
     section = cls(**values)
     object.__setattr__(section, "given", given)
+    object.__setattr__(section, "is_from_json", is_from_json)
     return section
 
 
@@ -358,14 +362,22 @@ def rule_at(cls: type, path: str) -> Rule:
 def stated(section: Section, prefix: str = "") -> dict[str, Any]:
     """What was given, by path."""
     values: dict[str, Any] = {}
-    cls: Any = type(section)
-    for name in names_of(cls):
-        if name in section.given:
+    for name in _given(section):
+        if True:
             value = getattr(section, name)
             values |= (
                 stated(value, f"{prefix}{name}.") if isinstance(value, Section) else {prefix + name: value}
             )
     return values
+
+
+def _given(section: Section) -> list[str]:
+    """The names that were given, in order; who makes sections past their constructor has given what differs."""
+    cls: Any = type(section)
+    if section.given or section.is_from_json:
+        return [name for name in names_of(cls) if name in section.given]
+    plain = cls()
+    return [name for name in names_of(cls) if getattr(section, name) != getattr(plain, name)]
 
 
 def built(cls: type, values: Mapping[str, Any]) -> Any:

@@ -55,6 +55,7 @@ DEFAULT_LAST_MESSAGES = 20
 DEFAULT_OBSERVER_TOKENS = 30_000
 DEFAULT_REFLECTOR_TOKENS = 40_000
 DEFAULT_HALF_LIFE_DAYS = 180.0
+DEFAULT_ENTRIES = 5
 DEFAULT_LEXICAL_WEIGHT = 0.35
 LEXICAL_WEIGHTS = {"static:l2-supercat": 0.65, "minilm:all-MiniLM-L6-v2-int8": 0.4}
 """By embedder, as measured: the less an embedder understands, the more words count."""
@@ -218,7 +219,7 @@ class EpisodicSettings(Section):
     auto_inject_top_k: int = whole(12)
     inject_messages: str = choice("fill", "never")
     half_life_days: float = number(DEFAULT_HALF_LIFE_DAYS)
-    max_entries_per_turn: int = whole(5)
+    max_entries_per_turn: int = whole(DEFAULT_ENTRIES)
     max_entries_per_run: int | None = setting(None, OrNone(Whole(1)))
     max_entry_length: int = whole(2_000)
     dedupe_similarity_threshold: float | bool = setting(0.86, OrFalse(Number(0, 1)))
@@ -248,8 +249,7 @@ class EpisodicSettings(Section):
     def _take_other_name(self) -> None:
         if self.max_entries_per_run is None:
             return
-        both = {"max_entries_per_turn", "max_entries_per_run"} <= self.given
-        if both and self.max_entries_per_turn != self.max_entries_per_run:
+        if self.max_entries_per_turn not in (DEFAULT_ENTRIES, self.max_entries_per_run):
             raise SettingsError(
                 f"max_entries_per_turn is {self.max_entries_per_turn!r} and max_entries_per_run is "
                 f"{self.max_entries_per_run!r}; they are two names of one setting, give one"

@@ -70,12 +70,12 @@ def from_file(path: Path | None = None) -> dict[str, Stated]:
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    if not path.exists():
+    if not os.path.exists(path):
         return {}
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, a number of thousands of digits

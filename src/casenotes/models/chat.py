@@ -111,9 +111,10 @@ class RetryingModel:
             reply = await persist(attempt, f"model {self.label!r}", self._patience)
         except Failure as failure:
             error = _as_model_error(failure)
-            error.calls = calls
-            raise error from None
-        return replace(reply, usage=replace(reply.usage, calls=calls))
+        else:
+            return replace(reply, usage=replace(reply.usage, calls=calls))
+        error.calls = calls
+        raise error  # outside of the block: what the library said may have the key in it
 
     async def close(self) -> None:
         """Close the connections of the model within, if it holds any."""

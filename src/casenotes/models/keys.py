@@ -12,9 +12,11 @@ from casenotes.config.effective import CALL
 from casenotes.config.json_form import json_path
 from casenotes.config.settings import HOSTED_EMBEDDER, LOCAL
 from casenotes.credentials import CredentialResolver, EnvironmentCredentials, Secret, as_resolver, secret_of
-from casenotes.errors import SettingsError
+from casenotes.errors import SettingsError, UsageError
 from casenotes.models.embed import Embedder
+from casenotes.models.lookup import with_colon
 from casenotes.models.registry import BUILT_IN, built_in_of_label, embedder_of_label
+from casenotes.models.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,27 @@ class Keys:
         needs_no_key = chosen.embedder == LOCAL or chosen.embedder in BUILT_IN
         is_local = chosen.from_json or chosen.settings.episodic.credential == LOCAL
         return LOCAL if is_local and not needs_no_key else str(chosen.embedder)
+
+    def named_embedder(self, name: str) -> str | Embedder:
+        """An embedder by name, with the key that it may have here."""
+        if not self.chosen.from_json or name == LOCAL or name in BUILT_IN:
+            return name
+        credential = _embedding_credential(self.chosen)
+        if credential is None or with_colon(name) != HOSTED_EMBEDDER:
+            raise SettingsError(
+                f"embedder is {name!r} and config is JSON, which takes no keys from the environment; set "
+                "memory.episodicMemory.credential, or pass an object as embedder"
+            )
+        return _hosted(self.secrets[credential])
+
+    def check_models(self, workers: Workers) -> None:
+        """Look up every model that settings name, so that a wrong one is told with its field."""
+        for path, model in _models(self.chosen.settings):
+            try:
+                workers.model(model) if model is not None else None
+            except UsageError as error:
+                place = json_path(path) if self.chosen.from_json else path
+                raise type(error)(f"{place}: {error}") from None
 
     def embedder_of_label(self, label: str) -> Embedder | None:
         """The embedder of a space that another process has switched to."""
@@ -87,12 +110,8 @@ def _check_path(chosen: Effective, resolver: CredentialResolver | None) -> None:
             "credentials is EnvironmentCredentials and config is JSON, which takes no keys from the "
             "environment; use FileCredentials, KeyringCredentials or a mapping"
         )
-    name = chosen.embedder
-    if _is_of_call(chosen) and isinstance(name, str) and name != LOCAL and name not in BUILT_IN:
-        raise SettingsError(
-            f"embedder is {name!r} and config is JSON, which takes no keys from the environment; set "
-            "memory.episodicMemory.credential, or pass an object as embedder"
-        )
+    if _is_of_call(chosen) and isinstance(chosen.embedder, str):
+        Keys(chosen, {}).named_embedder(chosen.embedder)
 
 
 def _needed(chosen: Effective) -> Iterator[tuple[str, str]]:
@@ -105,7 +124,7 @@ def _needed(chosen: Effective) -> Iterator[tuple[str, str]]:
     embedding = _embedding_credential(chosen)
     if embedding is not None:
         yield "episodic.credential", embedding
-    for path, model in _models(settings):
+    for path, model in (("model", chosen.model), *_models(settings)):
         if isinstance(model, WorkerModel) and model.credential is not None:
             yield f"{path}.credential", model.credential
 
@@ -120,7 +139,7 @@ def _models(settings: Settings) -> Iterator[tuple[str, Any]]:
         yield "episodic.reflector_model", settings.episodic.reflector_model
     if settings.profile.enabled and settings.profile.learn:
         yield "profile.model", settings.profile.model
-    if settings.episodes.enabled:
+    if settings.episodes.enabled and settings.episodes.summariser in ("auto", "model"):
         yield "episodes.model", settings.episodes.model
 
 

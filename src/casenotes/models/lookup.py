@@ -23,6 +23,8 @@ def provider_factory(key: Secret | None) -> Callable[[str], Any]:
         return infer_provider
 
     def with_key(provider: str) -> Any:
+        if provider.startswith("gateway/"):
+            raise SettingsError(f"provider {provider!r} is a gateway, which takes its key from the environment")
         made = infer_provider_class(provider)
         try:
             return made(api_key=key.reveal())  # type: ignore[call-arg]

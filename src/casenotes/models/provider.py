@@ -78,12 +78,12 @@ class ProviderEmbedder:
         try:
             return await self._request(texts, input_type)
         except Failure as failure:
-            too_much = failure.status in (400, 413, 422)
-            if too_much and len(texts) > 1:
-                return [(await self._embed_batch([text], input_type))[0] for text in texts]
-            if too_much and len(texts[0]) > SHORTEST_CUT:
-                return await self._embed_batch([texts[0][: len(texts[0]) // 2]], input_type)
-            raise EmbeddingError(str(failure)) from None
+            too_much, told = failure.status in (400, 413, 422), str(failure)
+        if too_much and len(texts) > 1:
+            return [(await self._embed_batch([text], input_type))[0] for text in texts]
+        if too_much and len(texts[0]) > SHORTEST_CUT:
+            return await self._embed_batch([texts[0][: len(texts[0]) // 2]], input_type)
+        raise EmbeddingError(told)  # outside of the block: what the library said may have the key in it
 
     async def _request(self, texts: list[str], input_type: str) -> list[Sequence[float]]:
         """One request, repeated with growing pauses while the error may pass."""

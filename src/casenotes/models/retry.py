@@ -64,8 +64,8 @@ async def persist(call: Callable[[], Awaitable[Answer]], who: str, patience: Pat
                 return await call()
         except Exception as error:
             failure = Failure(who, error)
-            if attempt == patience.attempts or not failure.may_pass:
-                raise failure from None
+        if attempt == patience.attempts or not failure.may_pass:
+            raise failure  # outside of the block, so that it does not lead to an error that tells a key
         await asyncio.sleep(patience.pause(attempt, asked_pause(failure.error)))
     raise ValueError(f"{patience.attempts} attempts are none")
 

@@ -74,8 +74,8 @@ async def open_space(store: Store, given: str | Embedder | None) -> CurrentSpace
         held = Space(record.model, record.dimensions, record.normalised)
         raise SpaceMismatch(
             f"{store.location} holds vectors of {held}, but the embedder is {wanted}; open it with the "
-            f"embedder it was made with (embedder=, or CASENOTES_EMBEDDER_MODEL), or change all vectors with "
-            f"`casenotes reembed` or Memory.reembed"
+            "embedder it was made with (embedder=, CASENOTES_EMBEDDER_MODEL, or in JSON "
+            "episodicMemory.credential), or change all vectors with `casenotes reembed` or Memory.reembed"
         )
     return CurrentSpace(record, embedder)
 

@@ -35,9 +35,11 @@ def without_password(url: str) -> str:
         parts = urlsplit(url)
     except ValueError as error:
         raise SettingsError(f"the PostgreSQL URL is not understood: {error}") from None
-    host = parts.netloc.rpartition("@")[2]
-    user = parts.username
-    return urlunsplit(parts._replace(netloc=f"{user}@{host}" if user else host, query=""))
+    if "@" not in url:
+        return urlunsplit(parts._replace(query="", fragment=""))
+    user = url.partition("://")[2].partition("@")[0].partition(":")[0]
+    place = url.rpartition("@")[2].partition("?")[0]  # drivers take any character in a password
+    return f"{parts.scheme}://{user}@{place}" if user else f"{parts.scheme}://{place}"
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ import typer.main
 from casenotes import config, errors
 from casenotes.cli.app import app
 from casenotes.config import json_schema, sources
-from casenotes.config.json_form import json_fields
+from casenotes.config.json_names import json_fields
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- written by docs/generate_reference.py -->\n"

@@ -182,7 +182,7 @@ class Memory:
         All that is wrong with the object is told at once, before anything is opened. The key for embeddings is
         that of its credential and never one of the environment.
         """
-        from casenotes.config.json_form import json_object
+        from casenotes.config.json_read import json_object
 
         effective(json_object(config), url=url, embedder=embedder)
         return cls.open(url, config=config, credentials=credentials, embedder=embedder, **options)

@@ -27,18 +27,10 @@ from casenotes.config import (
     WorkerModel,
     effective,
 )
-from casenotes.config.json_form import (
-    FIELDS,
-    MOST_PROBLEMS,
-    RUN,
-    SECTIONS,
-    TURN,
-    camel,
-    leaves,
-    read_json,
-    updated,
-)
+from casenotes.config.json_names import FIELDS, RUN, SECTIONS, TURN, camel
+from casenotes.config.json_read import MOST_PROBLEMS, read_json
 from casenotes.config.json_schema import schema
+from casenotes.config.json_update import leaves, updated
 from casenotes.config.rules import (
     LARGEST,
     Choice,

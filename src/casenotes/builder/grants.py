@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from casenotes.config.json_form import EPISODIC, OBSERVATIONAL
+from casenotes.config.json_names import EPISODIC, OBSERVATIONAL
 from casenotes.config.settings import HOSTED_EMBEDDER, LOCAL
 
 EMBEDDINGS = f"{EPISODIC}.credential"

@@ -31,17 +31,9 @@ from casenotes.builder.words import (
     wants_value,
     workers_named,
 )
-from casenotes.config.json_form import (
-    EPISODIC,
-    OBSERVATIONAL,
-    ROOT,
-    RUN,
-    SIMILAR,
-    TURN,
-    Problem,
-    leaves,
-    read_json,
-)
+from casenotes.config.json_names import EPISODIC, OBSERVATIONAL, ROOT, RUN, SIMILAR, TURN
+from casenotes.config.json_read import Problem, read_json
+from casenotes.config.json_update import leaves
 from casenotes.config.rules import shown
 from casenotes.credentials import shown_id
 

@@ -29,7 +29,9 @@ from casenotes.builder.judge import (
 from casenotes.builder.schemas import ASK_CREDENTIAL, ASK_LLM, NO_ARGUMENTS, RESOLVE_LLM, SET_CONFIG
 from casenotes.builder.verify import verify
 from casenotes.builder.words import parts_of_name
-from casenotes.config.json_form import ROOT, Problem, updated
+from casenotes.config.json_names import ROOT
+from casenotes.config.json_read import Problem
+from casenotes.config.json_update import updated
 from casenotes.config.rules import shown, shown_name
 from casenotes.config.settings import has_password
 from casenotes.credentials import looks_like_a_secret

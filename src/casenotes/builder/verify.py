@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from casenotes.builder.judge import INSTRUCTIONS, judge_instructions
-from casenotes.config.json_form import Problem, read_json
+from casenotes.config.json_read import Problem, read_json
 
 
 def verify(config: Mapping[str, Any] | str, *, storage: str | None = None) -> list[Problem]:

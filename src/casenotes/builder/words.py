@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 
-from casenotes.config.json_form import EPISODIC, OBSERVATIONAL, SIMILAR
+from casenotes.config.json_names import EPISODIC, OBSERVATIONAL, SIMILAR
 from casenotes.learn.disguise import folded
 from casenotes.learn.phrases import Found, Phrases
 from casenotes.learn.quotes import without_unseen

@@ -17,8 +17,10 @@ from casenotes.cli.config_questions import Answers, Given, asked
 from casenotes.cli.options import Db, Json
 from casenotes.cli.output import console, print_json, print_table, safe
 from casenotes.config import Effective, effective
-from casenotes.config.json_form import ROOT, Problem, read_json, updated
+from casenotes.config.json_names import ROOT
+from casenotes.config.json_read import Problem, read_json
 from casenotes.config.json_schema import schema as json_schema
+from casenotes.config.json_update import updated
 from casenotes.config.rules import shown
 from casenotes.config.settings import LOCAL, without_password
 from casenotes.credentials import FileCredentials

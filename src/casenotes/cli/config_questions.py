@@ -9,7 +9,8 @@ from typing import Any
 import typer
 
 from casenotes.cli.output import console
-from casenotes.config.json_form import EPISODIC, OBSERVATIONAL, STORAGE_REMEDY
+from casenotes.config.json_names import EPISODIC, OBSERVATIONAL
+from casenotes.config.json_read import STORAGE_REMEDY
 from casenotes.config.settings import LOCAL, has_password
 from casenotes.errors import UsageError
 

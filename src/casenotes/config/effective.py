@@ -62,20 +62,24 @@ def effective(
     `storage` is a name that the host has for its own database.
     """
     url = url or None
-    is_json = config.is_from_json if isinstance(config, Settings) else config is not None
-    own = _own(config, url, embedder, storage)
-    values = from_file() | from_environment(variables) | own
+    values = from_file() | from_environment(variables) | _own(config, url, embedder, storage)
     values |= _of_call({"database_url": url, "model": model, "embedder_model": embedder})
-    outside = {name: values.pop(name, Stated(default, DEFAULT)) for name, default in OUTSIDE.items()}
-    origins = {path: value.origin for path, value in (outside | values).items()}
+    is_json = config.is_from_json if isinstance(config, Settings) else config is not None
     if values.get("enabled", ON).value is False:
-        return _switched_off(values, is_json)
+        return _switched_off(values["enabled"].origin, is_json)
+    return _switched_on(values, is_json)
+
+
+def _switched_on(values: dict[str, Stated], is_json: bool) -> Effective:
+    origins = {path: value.origin for path, value in values.items()}
     if is_json and not any(path.startswith("episodic.") for path in values):
         origins["episodic.enabled"] = JSON  # by saying nothing of it
+    url, model, embedder = (
+        values.pop(name, Stated(default, DEFAULT)).value for name, default in OUTSIDE.items()
+    )
     chosen = {path: value.value for path, value in values.items()}
     settings = _built_from_json(chosen) if is_json else built(Settings, chosen)
-    _check_reach(settings, outside["database_url"].value)
-    url, model, embedder = (value.value for value in outside.values())
+    _check_reach(settings, url)
     return Effective(settings, url, model, embedder, origins, is_json)
 
 
@@ -87,12 +91,12 @@ def _check_reach(settings: Settings, url: str) -> None:
         )
 
 
-def _switched_off(values: Mapping[str, Stated], is_json: bool) -> Effective:
+def _switched_off(origin: str, is_json: bool) -> Effective:
     """Nothing of a memory that is off: no file, no server, no key."""
-    parts = {f"{name}.enabled": False for name in sections_of(Settings) if _can_be_off(name)}
-    settings = built(Settings, parts | {"enabled": False})
-    origins = {"enabled": values["enabled"].origin}
-    return Effective(settings, NOWHERE, "", LIGHT, origins | dict.fromkeys(parts, origins["enabled"]), is_json)
+    sections = [f"{name}.enabled" for name in sections_of(Settings) if _can_be_off(name)]
+    off = dict.fromkeys(["enabled", *sections], False)
+    origins = dict.fromkeys([*off, *OUTSIDE], origin)
+    return Effective(built(Settings, off), NOWHERE, "", LIGHT, origins, is_json)
 
 
 def _can_be_off(section: str) -> bool:
@@ -109,7 +113,7 @@ def _own(config: object, url: str | None, embedder: Any, storage: str | None) ->
             given["episodic.enabled"] = False
         return _with_database({path: Stated(value, PYTHON) for path, value in given.items()})
     if isinstance(config, (Mapping, str)):
-        from casenotes.config.json_form import read_json  # most programs have no JSON
+        from casenotes.config.json_read import read_json  # most programs have no JSON
 
         has_embedder = embedder is not None
         read = read_json(config, any_storage=url is not None, storage=storage, has_embedder=has_embedder)
@@ -118,7 +122,7 @@ def _own(config: object, url: str | None, embedder: Any, storage: str | None) ->
 
 
 def _built_from_json(values: Mapping[str, Any]) -> Settings:
-    from casenotes.config.json_form import built_from_json
+    from casenotes.config.json_read import built_from_json
 
     return built_from_json(values)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from casenotes.config.json_form import EPISODIC, FIELDS, OBSERVATIONAL, RUN, SECTIONS, SIMILAR, TURN, camel
+from casenotes.config.json_names import EPISODIC, FIELDS, OBSERVATIONAL, RUN, SECTIONS, SIMILAR, TURN, camel
 from casenotes.config.rules import rule_at, rules_of, sections_of
 from casenotes.config.settings import HOSTED_EMBEDDER, LOCAL, STORAGE_NAMES, Settings
 

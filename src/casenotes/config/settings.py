@@ -496,12 +496,12 @@ class Settings(Section):
     @classmethod
     def from_json(cls, config: Mapping[str, Any] | str) -> Settings:
         """The settings of a JSON object `{"memory": {…}}`, or of its text; tells all that is wrong."""
-        from casenotes.config.json_form import settings_of
+        from casenotes.config.json_read import settings_of
 
         return settings_of(config)
 
     def to_json(self) -> dict[str, Any]:
         """What was given, as a JSON object `{"memory": {…}}`; raises if something has no JSON form."""
-        from casenotes.config.json_form import json_of
+        from casenotes.config.json_write import json_of
 
         return json_of(self)

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from casenotes.config import Effective, Settings, WorkerModel
 from casenotes.config.effective import CALL
-from casenotes.config.json_form import json_path
+from casenotes.config.json_names import json_path
 from casenotes.config.settings import HOSTED_EMBEDDER, LOCAL
 from casenotes.credentials import CredentialResolver, EnvironmentCredentials, Secret, as_resolver, secret_of
 from casenotes.errors import SettingsError, UsageError

@@ -10,12 +10,24 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any, NamedTuple
 
+from casenotes.config.json_names import (
+    EPISODIC,
+    FIELDS,
+    OBSERVATIONAL,
+    ROOT,
+    RUN,
+    SECTIONS,
+    SIMILAR,
+    TURN,
+    camel,
+    snake,
+)
 from casenotes.config.rules import (
     Model,
     OrNone,
@@ -27,7 +39,6 @@ from casenotes.config.rules import (
     sections_of,
     shown,
     shown_name,
-    stated,
 )
 from casenotes.config.settings import (
     LOCAL,
@@ -42,50 +53,10 @@ from casenotes.config.settings import (
 from casenotes.credentials import looks_like_a_secret
 from casenotes.errors import SettingsError
 
-ROOT = "memory"
-OBSERVATIONAL, EPISODIC, SIMILAR = "observationalMemory", "episodicMemory", "semanticRecall"
 LONGEST_TEXT = 1_000_000
 LONGEST_NAME = 80
 MOST_PROBLEMS = 50
 """So many lines of an error help; there may be more of them in the object."""
-
-RUN, TURN = "maxEntriesPerRun", "maxEntriesPerTurn"
-FIELDS: Mapping[str, Sequence[str]] = {
-    "": ("enabled", "last_messages"),
-    "semantic_recall": ("enabled", "top_k", "before", "after", "scope"),
-    "observational": (
-        "enabled",
-        "observer_model",
-        "reflector_model",
-        "observer_threshold_tokens",
-        "reflector_threshold_tokens",
-        "render_token_budget",
-        "observation_log_tail_limit",
-        "lock_ttl_ms",
-        "buffer_ratio",
-        "idle_flush_seconds",
-    ),
-    "episodic": (
-        "enabled",
-        "credential",
-        "top_k",
-        "auto_inject",
-        "auto_inject_top_k",
-        "half_life_days",
-        "max_entries_per_run",
-        "max_entries_per_turn",
-        "max_entry_length",
-        "dedupe_similarity_threshold",
-        "extractor_model",
-        "reflector_model",
-    ),
-}
-"""The settings that JSON knows, by section."""
-
-KINDS = (OBSERVATIONAL, EPISODIC)
-"""Sections that are never a switch for short."""
-
-SECTIONS = {SIMILAR: "semantic_recall", OBSERVATIONAL: "observational", EPISODIC: "episodic"}
 MODEL_NAME = re.compile(r"[A-Za-z][\w.-]*[/:]\S+", re.ASCII)
 STORAGE_REMEDY = (
     "use default or n8n for the database of the environment, or a URL such as sqlite:///agent.db or "
@@ -119,12 +90,6 @@ class JsonConfig:
             more = len(self.problems) - len(lines)
             raise SettingsError("\n".join([*lines, *([f"and {more:,} more"] if more else [])]))
         return self.values
-
-
-def camel(name: str) -> str:
-    """`top_k` as `topK`."""
-    first, *others = name.split("_")
-    return first + "".join(word.capitalize() for word in others)
 
 
 def settings_of(config: Mapping[str, Any] | str) -> Settings:
@@ -388,11 +353,6 @@ KNOWN: Mapping[str, Callable[[_Reader, str, Any], None]] = {
 """How each field of `memory` is read."""
 
 
-def snake(name: str) -> str:
-    """`lastMessages` as `last_messages`."""
-    return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
-
-
 def _shown_url(value: object) -> str:
     """A URL without what may be a password in it."""
     return shown(without_password(value) if isinstance(value, str) else value)
@@ -417,46 +377,6 @@ def _model_fault(name: object) -> tuple[str, str] | None:
     return None
 
 
-def json_of(settings: Settings) -> dict[str, Any]:
-    """What was given, as JSON; `maxEntriesPerRun` is the name that is written."""
-    memory: dict[str, Any] = {}
-    for path, value in stated(settings).items():
-        section, name = _place(path)
-        if path == "storage.credential" and _is_id(value):
-            memory["storage"] = {"url": settings.storage.database, "credential": value}
-        elif path == "storage.database":
-            memory.setdefault("storage", value)
-        elif section is None or not _has_json_form(path, value):
-            raise SettingsError(f"{path} is {shown(value)}, which has no JSON form; leave it to Python")
-        else:
-            (memory.setdefault(section, {}) if section else memory)[name] = _plain(value)
-    similar = memory.get(SIMILAR, {})
-    if similar.keys() == {"enabled"}:
-        memory[SIMILAR] = similar["enabled"]
-    return {ROOT: memory}
-
-
-def _place(path: str) -> tuple[str | None, str]:
-    """The section of a setting in JSON, empty at the top, None if it has none; and its name there."""
-    section, _, name = path.rpartition(".")
-    if name not in FIELDS.get(section, ()):
-        return None, name
-    own = next((json for json, python in SECTIONS.items() if python == section), "")
-    return own, RUN if name == "max_entries_per_turn" else camel(name)
-
-
-def _has_json_form(path: str, value: object) -> bool:
-    if isinstance(rule_at(Settings, path), Model):
-        return isinstance(value, WorkerModel) and _is_id(value.credential)
-    if path.endswith(".credential"):
-        return _is_id(value)
-    return isinstance(value, (bool, int, str)) or (isinstance(value, float) and isfinite(value))
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, str) and not looks_like_a_secret(value)
-
-
 def _instead(path: str, name: object, known: Mapping[str, Any]) -> str:
     """What to write in place of an unknown name."""
     text = str(name)[:LONGEST_NAME]
@@ -475,69 +395,3 @@ def _is_of_python(path: str, name: str) -> bool:
     section = SECTIONS.get(path.removeprefix(f"{ROOT}."), "")
     own = sections_of(Settings).get(section, Settings)
     return snake(name) in rules_of(own) or (own is Settings and name in sections_of(own))
-
-
-def _plain(value: Any) -> Any:
-    return {"model": value.model, "credential": value.credential} if isinstance(value, WorkerModel) else value
-
-
-def json_fields() -> Iterator[tuple[str, str]]:
-    """Every field of JSON with its setting, for the reference."""
-    yield f"{ROOT}.storage", "storage.database, storage.credential"
-    for section, names in FIELDS.items():
-        for name in names:
-            path = f"{section}.{name}" if section else name
-            yield json_path(path), path
-
-
-def json_path(path: str) -> str:
-    """The place in JSON of a setting, or of a field within a model or database, for errors."""
-    if path.startswith("storage."):
-        return f"{ROOT}.{path}"
-    setting, _, inner = path.partition("_model.")
-    section, _, name = (f"{setting}_model" if inner else setting).rpartition(".")
-    own = next((json for json, python in SECTIONS.items() if python == section), section)
-    return ".".join(filter(None, (ROOT, own, camel(name), inner)))
-
-
-def updated(config: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with a change: objects are merged, null takes a field out, all else is replaced.
-
-    What the change does not mention stays as it is. A model or database with its credential is one value, and a
-    switch stands for an object with `enabled`.
-    """
-    result = dict(config)
-    for name, value in change.items():
-        before = result.get(name)
-        if value is None:
-            result.pop(name, None)
-        elif _is_section(value) or (isinstance(value, bool) and (name in KINDS or _is_section(before))):
-            merged = updated(_as_section(before), _as_section(value))
-            if merged or name in result:
-                result[name] = merged
-        else:
-            result[name] = value
-    if (RUN in change) != (TURN in change):  # two names of one setting: the one that was given counts
-        result.pop(TURN if RUN in change else RUN, None)
-    return result
-
-
-def _is_section(value: object) -> bool:
-    return isinstance(value, Mapping) and value.keys().isdisjoint(("model", "url"))
-
-
-def _as_section(value: object) -> Mapping[str, Any]:
-    if isinstance(value, bool):
-        return {"enabled": value}
-    return value if isinstance(value, Mapping) and _is_section(value) else {}
-
-
-def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of a configuration with its path; a model or database with its credential is one."""
-    for name, value in config.items():
-        if isinstance(value, Mapping) and _is_section(value):
-            yield from leaves(value, f"{prefix}{name}.")
-        elif name == SIMILAR and isinstance(value, bool):
-            yield f"{prefix}{name}.enabled", value
-        else:
-            yield f"{prefix}{name}", value

@@ -329,7 +329,6 @@ def test_each_value_has_its_own_origin(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = Settings(observational=ObservationalSettings(buffer_ratio=0.2), episodic=EpisodicSettings(top_k=4))
     chosen = effective(mine, embedder="static")
     assert chosen.origins == {
-        "database_url": "default",
         "model": "CASENOTES_MODEL",
         "embedder_model": "call",
         "last_messages": "casenotes.toml",

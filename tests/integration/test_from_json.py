@@ -326,7 +326,7 @@ class TestSwitchedOff:
 class TestDoors:
     async def test_r11_01_two_users_at_once_on_either_store(self, shared_url: str, scope: Scope) -> None:
         config = {"memory": {"storage": shared_url, "lastMessages": 2, "episodicMemory": LOCAL}}
-        async with Memory.from_json(config) as memory:
+        async with Memory.from_json(config, embedder=HashEmbedder(256)) as memory:
 
             async def say(name: str) -> list[str]:
                 own = Scope(scope.agent_id, name, "t")

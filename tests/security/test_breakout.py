@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 import unicodedata
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -580,7 +580,7 @@ def learns_all(request: ChatRequest) -> dict[str, object]:
 
 def vars_of(config: object) -> dict[str, object]:
     episodic = config.episodic
-    return {name: getattr(episodic, name) for name in episodic.__dataclass_fields__}
+    return {item.name: getattr(episodic, item.name) for item in fields(episodic)}
 
 
 class TestExtractionPrompt:

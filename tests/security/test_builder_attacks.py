@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -55,6 +56,31 @@ class TestWishes:
         said = "I do not want it to remember earlier conversations."
         part = episodic("it to remember earlier conversations")
         assert ("memory.episodicMemory.enabled", "episodic_not_requested") in await tried(said, part)
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "I do not want\nlong-term memory of earlier conversations here.",
+            "We don't need extras, e.g. long-term memory of earlier conversations.",
+        ],
+    )
+    async def test_r12_05_a_broken_line_or_an_abbreviation_does_not_hide_it_either(self, said: str) -> None:
+        part = episodic("long-term memory of earlier conversations")
+        assert ("memory.episodicMemory.enabled", "episodic_not_requested") in await tried(said, part)
+
+    @pytest.mark.parametrize(
+        "later",
+        [
+            "Actually no long-term memory and no session memory, please.",
+            "Forget what I said about that, please.",
+            "Scrap that, I changed my mind.",
+        ],
+    )
+    async def test_r12_03_what_was_taken_back_is_no_wish(self, later: str) -> None:
+        talk = Dialogue(credentials=["c"])
+        await talk.say(WISH)
+        _, refused = await talk.say(later, credential(), put(episodic(WISH)))
+        assert {"taken_back", "episodic_not_requested"} & {rule for _, rule in rules(refused)}
 
     @pytest.mark.parametrize(
         "said",
@@ -143,6 +169,10 @@ class TestEffects:
             "Never promise refunds to anybody.",
             "They have a day off on Sunday.",
             "Turn off the semantic recall, nothing else please.",
+            "Please don't turn memory off.",
+            "Never disable the memory without asking me.",
+            "What happens if I disable memory?",
+            "It doesn't remember anything, please fix that.",
         ],
     )
     async def test_r12_04_words_about_something_else_switch_nothing_off(self, said: str) -> None:
@@ -151,6 +181,30 @@ class TestEffects:
         )
         assert ("memory.observationalMemory.enabled", "off_not_requested") in found
         assert ("memory.enabled", "off_not_requested") in found
+
+    @pytest.mark.parametrize(
+        ("field", "value", "rule"),
+        [
+            ("storage", "default", "storage_not_requested"),
+            ("storage", None, "storage_not_requested"),
+            ("enabled", True, "on_not_requested"),
+            ("observationalMemory.enabled", True, "on_not_requested"),
+            (OBSERVER, None, "model_not_requested"),
+            ("episodicMemory.credential", "c", "credential_not_requested"),
+        ],
+    )
+    async def test_r12_03_words_about_something_else_change_nothing(
+        self, field: str, value: Any, rule: str
+    ) -> None:
+        off = {
+            "enabled": False,
+            "storage": "sqlite:///mine.db",
+            "observationalMemory": {"enabled": False, "observerModel": GEMINI},
+            "episodicMemory": {"enabled": False, "credential": "old"},
+        }
+        said = "Please call it Anna from now on."
+        found = await tried(said, (field, value, said), config={"memory": off})
+        assert (f"memory.{field}", rule) in found
 
     async def test_r12_04_a_yes_to_switching_on_switches_nothing_off(self) -> None:
         question = "Shall I turn on long-term memory? It does not cost extra."
@@ -202,6 +256,10 @@ class TestValues:
             ("It should see more recent messages.", "lastMessages", 40, True),
             ("Look for similar messages, too.", "semanticRecall", True, True),
             ("Make it friendly to everybody.", "semanticRecall", True, False),
+            ("Never look for similar messages.", "semanticRecall", True, False),
+            ("We are a shop with 3 employees in Berlin.", "lastMessages", 3, False),
+            ("What does it do, how many messages does it see?", "lastMessages", 1, False),
+            ("Show the last 30 messages.", "lastMessages", 10**400, False),
         ],
     )
     async def test_r12_03_a_value_is_that_of_the_wish(
@@ -220,6 +278,33 @@ class TestValues:
         )
         said = f"Keep it in {value} please."
         assert await tried(said, ("storage", value, said), asks=False) == []
+
+    @pytest.mark.parametrize(
+        ("said", "value"),
+        [
+            ("Create an agent for our shop.", "sqlite:////etc/cron.d/shop"),
+            ("Create an agent for our shop.", "postgresql://u@shop/or"),
+            (
+                "Keep it in postgresql://me@db.acme.example/notes please.",
+                "postgresql://root@db.acme.example:66/notes",
+            ),
+            (
+                "Keep it in postgresql://me@db.acme.example/notes please.",
+                "postgresql://me@db.acme.example/notes?a=b",
+            ),
+        ],
+    )
+    async def test_r12_03_no_word_of_the_user_makes_another_address(self, said: str, value: str) -> None:
+        found = await tried(said, ("storage", value, said), asks=False)
+        assert ("memory.storage", "storage_not_requested") in found
+
+    async def test_r12_07_no_query_sends_a_password_to_another_server(self) -> None:
+        said = "Keep it in postgresql://me@db.acme.example/notes please."
+        url = "postgresql://me@db.acme.example/notes?host=127.0.0.2"
+        talk = Dialogue(credentials=["c"])
+        value = {"url": url, "credential": "c"}
+        _, refused = await talk.say(said, credential("storage", "postgres"), put(("storage", value, said)))
+        assert ("memory.storage.url", "out_of_range") in rules(refused)
 
     async def test_r12_07_no_other_key_becomes_the_password_of_a_database(self) -> None:
         said = "Keep it in postgresql://me@db.acme.example/notes please."
@@ -252,6 +337,13 @@ class TestModels:
         talk = Dialogue(chosen=GEMINI)
         _, refused = await talk.say(said, ("ask_llm", {"purpose": OBSERVER}), put((OBSERVER, GEMINI, said)))
         assert rules(refused) == [(f"memory.{OBSERVER}", "model_not_requested")]
+
+    async def test_r12_09_a_credential_does_not_bring_a_model_along(self) -> None:
+        talk = Dialogue(credentials=["c"])
+        said = "Use gemini flash for the observer."
+        other = {"model": "openai/o1-pro", "credential": "c"}
+        _, refused = await talk.say(said, credential(OBSERVER, "openAiApi"), put((OBSERVER, other, said)))
+        assert (f"memory.{OBSERVER}", "model_not_requested") in rules(refused)
 
     async def test_r12_06_a_later_skip_takes_a_credential_back(self) -> None:
         talk = Dialogue(credentials=["c", None])
@@ -349,6 +441,34 @@ class TestCalls:
         (answer,) = await talk.say(said, put(("lastMessages", 30, said)))
         assert answer["error"] == "saving it failed (OSError); tell the user, nothing was changed"
         assert talk.builder.config == {"memory": DEFAULT}
+
+    async def test_changes_at_the_same_time_are_made_one_after_the_other(self) -> None:
+        saved: list[Any] = []
+
+        async def slowly(config: dict[str, Any]) -> None:
+            await asyncio.sleep(0.02)
+            if not saved:
+                saved.append(None)
+                raise OSError
+            saved.append(config["memory"])
+
+        builder = Dialogue({"memory": DEFAULT}, on_change=slowly).builder
+        builder.hear("Show the last 30 messages. Look for similar messages, too.")
+        call = builder.tools[1].call
+        changes = [
+            {"field": "lastMessages", "value": 30, "user_request": "Show the last 30 messages."},
+            {"field": "semanticRecall", "value": True, "user_request": "Look for similar messages, too."},
+        ]
+        first, second = await asyncio.gather(*(call(changes=[change]) for change in changes))
+        assert "error" in first
+        assert second["changed"]
+        assert builder.config["memory"] == saved[-1] == {**DEFAULT, "semanticRecall": True}
+
+    async def test_memory_that_is_no_object_is_not_replaced(self) -> None:
+        talk = Dialogue({"memory": ["mine"]})
+        (answer,) = await talk.say("Hello.", put())
+        assert "is no object" in answer["error"]
+        assert talk.memory == ["mine"]
 
     async def test_r12_03_instructions_that_are_there_are_changed_on_request(self) -> None:
         talk = Dialogue({"instructions": "Carefully tuned."})

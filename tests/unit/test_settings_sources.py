@@ -36,7 +36,7 @@ from casenotes.config import (
 )
 from casenotes.config.effective import Shown
 from casenotes.config.rules import stated
-from casenotes.config.sources import PATHS, from_environment, from_file
+from casenotes.config.sources import PATHS, from_environment, from_file, unknown_variables
 from casenotes.credentials import (
     CredentialResolver,
     EnvironmentCredentials,
@@ -1264,3 +1264,13 @@ async def test_environment_credentials_serve_python(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("CASENOTES_CREDENTIAL_MAIN", VALUE)
     mine = Settings(observational=ObservationalSettings(observer_model=MODEL))
     assert (await look_up(effective(mine), EnvironmentCredentials())).secrets == {"main": Secret(VALUE)}
+
+
+def test_a_variable_that_is_nearly_one_is_told() -> None:
+    variables = {
+        "CASENOTES_LAST_MESSAGE": "3",
+        "CASENOTES_MODEL": "x",
+        "CASENOTES_CREDENTIAL_MAIN": "y",
+        "HOME": "/",
+    }
+    assert unknown_variables(variables) == {"CASENOTES_LAST_MESSAGE": "; did you mean CASENOTES_LAST_MESSAGES?"}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from casenotes.builder.words import is_yes, question_in, sentences
+from casenotes.builder.words import is_yes, question_in, sentences, takes_back
 from casenotes.learn.evidence import find_quote, passage
 from casenotes.types import Evidence, Message
 
-ENDS = ".!?\n"
+BORDER = re.compile(r"(?<=[.!?])\s+(?=[^a-zà-ÿ\s])|\n\s*\n|\n(?=\s*(?:[-*•#>]|\d+[.)]))")
+"""Where a sentence ends for certain; what is joined in doubt is judged together."""
 
 
 class Wish(NamedTuple):
@@ -55,6 +57,10 @@ class Conversation:
         agrees = is_yes(message.text) and said.lstrip().startswith(next(iter(sentences(message.text)), "")[:12])
         return Wish(evidence.quote, said, self._question_before(number) if agrees else "", number)
 
+    def was_taken_back(self, wish: Wish) -> bool:
+        """Whether the user said later that what was said before does not count."""
+        return any(map(takes_back, self.later(wish)))
+
     def _question_before(self, number: int) -> str:
         before = self.messages[number - 1] if number else None
         return question_in(before.text) if before and before.role == "assistant" else ""
@@ -66,6 +72,7 @@ class Conversation:
 
 def _whole_sentences(text: str, evidence: Evidence) -> str:
     """The sentences that a quote is part of: a piece of one may leave out its `not`."""
-    start = max(text.rfind(end, 0, evidence.start) for end in ENDS) + 1
-    ends = [at for at in (text.find(end, max(evidence.end - 1, 0)) for end in ENDS) if at >= 0]
-    return text[start : min(ends, default=len(text)) + 1]
+    borders = [match.start() for match in BORDER.finditer(text)]
+    start = max((border for border in borders if border <= evidence.start), default=0)
+    end = min((border for border in borders if border >= evidence.end), default=len(text))
+    return text[start:end]

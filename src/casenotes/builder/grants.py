@@ -71,6 +71,15 @@ class Grants:
             for grant in self.given
         )
 
+    def has_pair(self, purpose: str, value: Mapping[str, Any]) -> bool:
+        """Whether the host returned this very model with this credential."""
+        return any(
+            (grant.purpose, grant.credential) == (purpose, value.get("credential"))
+            and grant.model is not None
+            and same_model(grant.model, str(value.get("model")))
+            for grant in self.given
+        )
+
     def add(self, grant: Grant) -> None:
         """The host has returned a credential."""
         self.given.append(grant)

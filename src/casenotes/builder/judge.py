@@ -7,6 +7,7 @@ something on or off. An assistant that ignores its guidance is refused with the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,11 +24,14 @@ from casenotes.builder.grants import (
 )
 from casenotes.builder.words import (
     about_observations,
+    is_named,
     kinds_named,
     orders_to_save,
+    speaks_of,
     wants_episodic,
     wants_model,
     wants_off,
+    wants_on,
     wants_value,
     workers_named,
 )
@@ -168,7 +172,7 @@ def judge_quote(quote: str, conversation: Conversation) -> tuple[str, str] | Non
 def _of_field(path: str, value: Any, change: Change | None, facts: Facts) -> Iterator[Problem]:
     """What one changed field violates."""
     place = f"{ROOT}.{path}"
-    if broken := _credential_given(path, value, facts.grants):
+    if broken := _credential_given(path, value, facts.grants) or _model_named(path, value, facts):
         yield Problem(place, *broken)
     quote = change.user_request if change else ""
     if broken := judge_quote(quote, facts.conversation):
@@ -189,6 +193,12 @@ Broken = tuple[str, str] | None
 """A rule that is violated, and how."""
 
 
+def _not_taken_back(path: str, value: Any, wish: Wish, conversation: Conversation) -> Broken:
+    if not conversation.was_taken_back(wish):
+        return None
+    return "taken_back", f"was asked for by {shown(wish.said.strip())} and then taken back; ask what counts"
+
+
 def _episodic_on_request(path: str, value: Any, wish: Wish, conversation: Conversation) -> Broken:
     if path != ON or value is not True:
         return None
@@ -197,9 +207,15 @@ def _episodic_on_request(path: str, value: Any, wish: Wish, conversation: Conver
             f"is for those who ask for memory across conversations, and {shown(wish.said.strip())} does not; "
             "ask the user whether the agent should remember earlier conversations, and quote the answer"
         )
-    if any(wants_off(text) and kinds_named(text) <= {EPISODIC} for text in conversation.later(wish)):
+    if any(wants_off(text) and _names(text, EPISODIC) for text in conversation.later(wish)):
         return "episodic_not_requested", "was asked for and then taken back; ask the user what counts"
     return None
+
+
+def _names(text: str, section: str) -> bool:
+    """Whether a text speaks of a kind of memory, or of memory in general."""
+    named = kinds_named(text)
+    return not named or section in named
 
 
 def _off_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Broken:
@@ -207,14 +223,29 @@ def _off_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Broke
         return None
 
     def asks(text: str) -> bool:
-        named = kinds_named(text)
-        return wants_off(text) and (not named or path.partition(".")[0] in named)
+        return wants_off(text) and _names(text, path.partition(".")[0])
 
     if wish.means(asks):
         return None
     return "off_not_requested", (
         f"is switched off, and {shown(wish.said.strip())} does not ask for that; session memory and episodic "
         "memory do not replace each other"
+    )
+
+
+def _on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Broken:
+    """What was switched off before."""
+    is_switched_on = path in SWITCHES and path not in (ON, f"{SIMILAR}.enabled") and value is True
+    if not is_switched_on or wish.means(wants_on):
+        return None
+    return "on_not_requested", f"is switched on, and {shown(wish.said.strip())} does not ask for memory"
+
+
+def _credential_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Broken:
+    if path != EMBEDDINGS or wish.means(lambda text: wants_episodic(text) or speaks_of(text, "credential")):
+        return None
+    return "credential_not_requested", (
+        f"is changed, and {shown(wish.said.strip())} asks neither for that nor for memory across conversations"
     )
 
 
@@ -232,12 +263,13 @@ def _of_session(text: str) -> bool:
 
 
 def _worker_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Broken:
-    if path not in WORKERS or not isinstance(value, Mapping):
+    if path not in WORKERS:
         return None
+    model = str(value.get("model")) if isinstance(value, Mapping) else ""
 
     def asks(text: str) -> bool:
         named = workers_named(text)
-        return wants_model(text, str(value.get("model"))) and (not named or path.rpartition(".")[2] in named)
+        return wants_model(text, model) and (not named or path.rpartition(".")[2] in named)
 
     if wish.means(asks):
         return None
@@ -249,23 +281,32 @@ def _worker_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Br
 
 def _storage_on_request(path: str, value: Any, wish: Wish, conversation: Conversation) -> Broken:
     url = value.get("url") if isinstance(value, Mapping) else value
-    if path != STORAGE or not isinstance(url, str) or "://" not in url:
+    if path != STORAGE:
         return None
-    missing = [name for name in _places(url) if name not in conversation.of_user.lower()]
-    if not missing:
+    if isinstance(url, str) and "://" in url:
+        if is_address_said(url, conversation.of_user):
+            return None
+        return "storage_not_requested", (
+            "is an address that the user has not given; ask for it, or keep the storage as it is"
+        )
+    if wish.means(lambda text: speaks_of(text, "storage")):
         return None
-    return "storage_not_requested", (
-        f"names {shown(missing[0])}, which the user has not; ask for the address, or keep the storage as it is"
-    )
+    return "storage_not_requested", f"is changed, and {shown(wish.said.strip())} does not speak of it"
 
 
-def _places(url: str) -> list[str]:
-    """The host of a URL and the name of its database or file."""
+def is_address_said(url: str, text: str) -> bool:
+    """Whether a user has given an address: as it stands, or user, host, port and database by their names."""
+    said = text.lower()
+    if url.lower() in re.split(r"[\s'\"<>()]+", said.replace(". ", " ").rstrip(".")):
+        return True
     try:
         parts = urlsplit(url.lower())
-        return [name for name in (parts.hostname or "", parts.path.rpartition("/")[2]) if name] or [url.lower()]
+        names = [parts.username, parts.hostname, parts.port, parts.path.strip("/")]
     except ValueError:
-        return [url.lower()]
+        return False
+    given = [str(name) for name in names if name]
+    is_plain = parts.scheme.startswith("postgres") and parts.hostname and not parts.query
+    return bool(is_plain) and all(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", said) for name in given)
 
 
 def _tuned_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Broken:
@@ -281,8 +322,11 @@ def _tuned_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Bro
 
 
 RULES: tuple[Callable[[str, Any, Wish, Conversation], Broken], ...] = (
+    _not_taken_back,
     _episodic_on_request,
+    _on_request,
     _off_on_request,
+    _credential_on_request,
     _session_is_not_episodic,
     _worker_on_request,
     _storage_on_request,
@@ -295,6 +339,18 @@ def _credential_given(path: str, value: Any, grants: Grants) -> Broken:
         path in (*WORKERS, STORAGE) and isinstance(value, Mapping)
     )
     return _not_given(path, value, grants) if holds_one and not grants.allow(path, value) else None
+
+
+def _model_named(path: str, value: Any, facts: Facts) -> Broken:
+    """A model comes from the host, or from the user's own words with a credential of its provider."""
+    if path not in WORKERS or not isinstance(value, Mapping) or facts.grants.has_pair(path, value):
+        return None
+    if is_named(str(value.get("model")), facts.conversation.of_user):
+        return None
+    return "model_not_requested", (
+        f"is {shown(value.get('model'))}, which the user has not named; call resolve_llm or "
+        f"ask_llm for {path!r}"
+    )
 
 
 def _not_given(path: str, value: Any, grants: Grants) -> tuple[str, str]:

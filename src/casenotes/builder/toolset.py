@@ -6,6 +6,7 @@ and let the user choose one. The configuration is kept here; the host takes it f
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ from casenotes.builder.judge import (
 )
 from casenotes.builder.schemas import ASK_CREDENTIAL, ASK_LLM, NO_ARGUMENTS, RESOLVE_LLM, SET_CONFIG
 from casenotes.builder.verify import verify
-from casenotes.builder.words import parts_of_name
+from casenotes.builder.words import is_named
 from casenotes.config.json_names import ROOT
 from casenotes.config.json_read import Problem
 from casenotes.config.json_update import updated
@@ -79,6 +80,7 @@ class MemoryBuilder:
         self._host = {"ask_credential": ask_credential, "resolve_llm": resolve_llm, "ask_llm": ask_llm}
         self._facts = Facts(Conversation(), Grants(), storage)
         self._settled: dict[str, Any] = {}
+        self._changing = asyncio.Lock()
         self._on_change = on_change
 
     @property
@@ -153,17 +155,29 @@ class MemoryBuilder:
         instructions_request: Any = "",
         **unknown: Any,
     ) -> Answer:
-        try:
-            wanted = _changes(changes, instructions, unknown)
-        except SettingsError as error:
-            return {"error": str(error)}
+        async with self._changing:
+            try:
+                wanted = _changes(changes, instructions, unknown)
+                self._check_memory()
+            except SettingsError as error:
+                return {"error": str(error)}
+            return await self._judged(wanted, instructions, instructions_request)
+
+    def _check_memory(self) -> None:
+        memory = self._config.get(ROOT)
+        if memory is not None and not isinstance(memory, dict):
+            raise SettingsError(
+                f"memory is {shown(memory)}, which is no object; tell the user, it is not ours to change"
+            )
+
+    async def _judged(self, wanted: list[Change], instructions: str | None, request: Any) -> Answer:
         before = self._before(self._config)
         after: dict[str, Any] = deepcopy(dict(before))
         for change in wanted:
             after = updated(after, change.as_update())
         problems = judge(before, after, wanted, self._facts)
         if instructions is not None:
-            problems += self._of_instructions(instructions, instructions_request)
+            problems += self._of_instructions(instructions, request)
         if problems:
             return {"refused": [_told(problem) for problem in problems], "changed": False}
         return await self._change({ROOT: after} | ({INSTRUCTIONS: instructions} if instructions else {}))
@@ -205,8 +219,7 @@ class MemoryBuilder:
     async def _resolve_llm(self, /, model: Any = None, purpose: Any = None, **unknown: Any) -> Answer:
         if problem := _wrong_call({"model": model}, purpose, WORKERS, unknown):
             return problem
-        said = self._facts.conversation.of_user.lower()
-        if not any(part in said for part in parts_of_name(model)):
+        if not is_named(model, self._facts.conversation.of_user):
             return {"error": f"the user has not named {shown(model)}; give the model in the user's words"}
         found, problem = await self._asked("resolve_llm", model=model, purpose=purpose)
         if not problem and found is None:
@@ -269,7 +282,7 @@ def _changes(changes: Any, instructions: Any, unknown: Mapping[str, Any]) -> lis
         raise SettingsError(f"argument {shown(next(iter(unknown)))} is unknown; use changes and instructions")
     if instructions is not None and not isinstance(instructions, str):
         raise SettingsError(f"instructions is {shown(instructions)}; it must be a text")
-    if instructions == "":
+    if instructions is not None and not instructions.strip():
         raise SettingsError("instructions is empty; leave it out to keep what is there")
     if not isinstance(changes, (list, tuple)):
         raise SettingsError(f"changes is {shown(changes)}; it must be a list of {{field, value, user_request}}")
@@ -280,7 +293,7 @@ def _change(given: Any) -> Change:
     if not isinstance(given, Mapping) or not isinstance(given.get("field"), str) or "value" not in given:
         raise SettingsError(f"change {shown(given)} is not understood; give field, value and user_request")
     if extra := given.keys() - {"field", "value", "user_request"}:
-        raise SettingsError(f"change has {shown(min(extra))}; give field, value and user_request")
+        raise SettingsError(f"change has {shown(next(iter(extra)))}; give field, value and user_request")
     if given["field"].count(".") > DEEPEST or _depth(given["value"]) > DEEPEST:
         raise SettingsError(f"change of {shown(given['field'])} is nested too deeply; no setting is")
     quote = given.get("user_request") or ""

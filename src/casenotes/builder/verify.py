@@ -7,6 +7,7 @@ from typing import Any
 
 from casenotes.builder.judge import INSTRUCTIONS, judge_instructions
 from casenotes.config.json_read import Problem, read_json
+from casenotes.config.rules import shown
 
 
 def verify(config: Mapping[str, Any] | str, *, storage: str | None = None) -> list[Problem]:
@@ -17,5 +18,7 @@ def verify(config: Mapping[str, Any] | str, *, storage: str | None = None) -> li
     """
     read = read_json(config, storage=storage)
     instructions = read.config.get(INSTRUCTIONS)
-    orders = judge_instructions(instructions) if isinstance(instructions, str) else []
-    return [*read.problems, *orders]
+    if isinstance(instructions, str):
+        return [*read.problems, *judge_instructions(instructions)]
+    wrong = Problem(INSTRUCTIONS, "wrong_type", f"are {shown(instructions)}; they must be a text")
+    return [*read.problems, *([] if instructions is None else [wrong])]

@@ -43,12 +43,17 @@ OFF = (
     "begin_off ~3 thing ~2 off_word",
     "begin_off ~2 off_word ~4 thing",
 )
+NOT_OFF = (
+    "neg ~1 off_verb",
+    "neg ~1 begin_off ~3 thing ~2 off_word",
+    "neg ~1 begin_off ~2 off_word",
+    "ask_about",
+)
 MODEL = (
-    "use ~4 model_word",
     "model_word ~6 worker_word",
     "worker_word ~6 model_word",
-    "cheaper ~3 one",
     "cheaper ~6 worker_word",
+    "choose ~4 model_word",
 )
 DENIED = ("neg", "off_verb", "ask_about")
 ORDERS_TO_SAVE = (
@@ -101,9 +106,11 @@ TOPICS: Mapping[str, str] = {
 
 LONGEST_YES = 200
 LONGEST_TEXT = 200_000
-_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
+_NEXT_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-zà-ÿ\s])|\n")
 _BROKEN_LINE = re.compile(r"(?<![.!?:\n])\n(?!\s*(?:[-*•#>]|\d+[.)]|\n))")
-_CLAUSES = re.compile(r"[,;:]|\b(?:but|aber|pero|mais|however)\b")
+_CLAUSES = re.compile(
+    r"[,;:](?!\s*(?:e\.g|such as|like|for example|or|nor|and)\b)|\b(?:but|aber|pero|mais|however)\b"
+)
 _NUMBER = re.compile(r"(?<![\w.])(\d[\d,.']*\d|\d)\s?(k\b|thousand\b)?", re.IGNORECASE)
 
 
@@ -113,8 +120,23 @@ def wants_episodic(text: str) -> bool:
 
 
 def wants_off(text: str) -> bool:
-    """Whether a text asks for some memory not to be."""
-    return _says(text, OFF)
+    """Whether a text asks for some memory not to be, and does not deny or merely ask about that."""
+    return any(_says(sentence, OFF) and not _says(sentence, NOT_OFF) for sentence in sentences(text))
+
+
+def wants_on(text: str) -> bool:
+    """Whether a text speaks of memory, and not of being without."""
+    return _asks(text, ("thing",)) and not wants_off(text)
+
+
+def takes_back(text: str) -> bool:
+    """Whether a message takes back what was said before it."""
+    return _says(text, ("retract",))
+
+
+def speaks_of(text: str, topic: str) -> bool:
+    """Whether a text speaks of a matter, by the name of its class of words."""
+    return _asks(text, (f"{topic}_topic",))
 
 
 def kinds_named(text: str) -> set[str]:
@@ -126,8 +148,14 @@ def kinds_named(text: str) -> set[str]:
 
 def wants_model(text: str, model: str) -> bool:
     """Whether a text asks for a model for background work, or for this one."""
-    named = any(re.search(rf"\b{re.escape(part)}\b", folded(text)) for part in parts_of_name(model))
-    return _asks(text, MODEL) or (named and _asks(text, ("use", "worker_word")))
+    return _asks(text, MODEL) or (is_named(model, text) and _asks(text, ("worker_word",)))
+
+
+def is_named(model: str, text: str) -> bool:
+    """Whether a text has a word of a model's name, besides that of its provider."""
+    _, slash, name = model.replace(":", "/", 1).partition("/")
+    words = parts_of_name(name if slash else model)
+    return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", folded(text)) for word in words)
 
 
 def workers_named(text: str) -> set[str]:
@@ -141,12 +169,12 @@ def parts_of_name(model: str) -> list[str]:
 
 
 def wants_value(text: str, field: str, value: object) -> bool:
-    """Whether a text asks for a setting: it has that number, or no number at all and speaks of the matter."""
+    """Whether a text asks for a setting: it speaks of the matter, and if it has numbers, of that one."""
     numbers = numbers_in(text)
-    if numbers and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value) in numbers
+    if numbers and isinstance(value, (int, float)) and not isinstance(value, bool) and value not in numbers:
+        return False
     topic = TOPICS.get(field.rpartition(".")[2])
-    return topic is None or _says(text, (topic,))
+    return topic is None or _asks(text, (topic,))
 
 
 def numbers_in(text: str) -> set[float]:
@@ -191,7 +219,7 @@ def about_observations(text: str) -> list[str]:
 def sentences(text: str) -> Iterator[str]:
     """The sentences of a text; a line that breaks within one does not end it, nor does what nobody sees."""
     plain = _BROKEN_LINE.sub(" ", without_unseen(text[:LONGEST_TEXT]))
-    yield from filter(None, (match[0].strip() for match in _SENTENCE.finditer(plain)))
+    yield from filter(None, (sentence.strip() for sentence in _NEXT_SENTENCE.split(plain)))
 
 
 def _asks(text: str, rules: Sequence[str]) -> bool:
@@ -217,7 +245,7 @@ def _find(text: str, rules: Sequence[str]) -> Found | None:
 
 @cache
 def _phrases(rules: tuple[str, ...]) -> Phrases:
-    if rules not in (DENIED, OFF):
+    if rules not in (DENIED, OFF, NOT_OFF):
         return Phrases(_languages(), rules)
     hiding = {
         language: {**classes, "nothing": [*classes.get("nothing", ()), *classes.get("not_denied", ())]}

@@ -15,7 +15,7 @@ import typer
 
 from casenotes.cli.config_questions import Answers, Given, asked
 from casenotes.cli.options import Db, Json
-from casenotes.cli.output import console, print_json, print_table, safe
+from casenotes.cli.output import console, errors, print_json, print_table, safe
 from casenotes.config import Effective, effective
 from casenotes.config.json_names import ROOT
 from casenotes.config.json_read import Problem, read_json
@@ -23,6 +23,7 @@ from casenotes.config.json_schema import schema as json_schema
 from casenotes.config.json_update import updated
 from casenotes.config.rules import shown
 from casenotes.config.settings import LOCAL, without_password
+from casenotes.config.sources import unknown_variables
 from casenotes.credentials import FileCredentials
 from casenotes.errors import SettingsError, UsageError
 from casenotes.masking import mask
@@ -42,7 +43,7 @@ def show(
     config: Annotated[
         str | None, typer.Option("--config", metavar="FILE", help='Also take a JSON file with "memory".')
     ] = None,
-    changed: Annotated[bool, typer.Option("--changed", help="Only what is not the default.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Only what was set somewhere.")] = False,
     db: Db = None,
     json: Json = False,
 ) -> None:
@@ -51,6 +52,8 @@ def show(
     The order is: call, then JSON or Settings, then the environment, then casenotes.toml, then the default.
     """
     chosen = effective(_text(config) if config else None, url=db)
+    for name, meant in unknown_variables().items():
+        errors.print(f"warning: {name} is no setting{meant}", style="yellow", markup=False, soft_wrap=True)
     rows = [row for row in _rows(chosen) if not changed or row["origin"] != "default"]
     if json:
         print_json({"settings": rows})
@@ -143,7 +146,10 @@ def init(
     ] = None,
     credential: Annotated[
         str | None,
-        typer.Option(metavar="ID", help=f"For embeddings: the id of an OpenAI key, or {LOCAL} for none."),
+        typer.Option(
+            metavar="ID",
+            help=f"For embeddings: the id of an OpenAI key. Default: {LOCAL}, which needs none.",
+        ),
     ] = None,
     observer_model: Annotated[
         str | None, typer.Option(metavar="PROVIDER/NAME", help="A model of its own for session memory.")

@@ -48,6 +48,7 @@ from casenotes.config.settings import (
     Settings,
     WorkerModel,
     has_password,
+    leads_elsewhere,
     without_password,
 )
 from casenotes.credentials import looks_like_a_secret
@@ -131,7 +132,8 @@ def _parsed(text: str) -> Any:
         return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column {error.colno}"
-        raise SettingsError(f"the configuration is no JSON ({at}); mend it there") from None
+        remedy = "pass what is in the file" if text.strip().endswith((".json", ".toml")) else "mend it there"
+        raise SettingsError(f"the configuration is no JSON ({at}); {remedy}") from None
     except SettingsError:
         raise
     except (ValueError, RecursionError):
@@ -290,6 +292,10 @@ class _Reader:
         if has_password(value):
             remedy = 'write {"url": …, "credential": id}, or set CASENOTES_DATABASE_URL and write default'
             self._wrong(path, "password_in_url", f"is a URL with a password; {remedy}")
+            return False
+        if value.startswith(POSTGRES) and leads_elsewhere(value):
+            remedy = "leave host, hostaddr, port, service and passfile out of its query"
+            self._wrong(path, "out_of_range", f"is a URL whose query names another server; {remedy}")
             return False
         if value.startswith((*POSTGRES, "sqlite:///")) and value.partition("://")[2].strip("/ \t\n"):
             return True

@@ -50,6 +50,7 @@ HOSTED_EMBEDDER = "openai:text-embedding-3-small"
 
 BLOCK = ("min_block_tokens", "max_block_tokens")
 PASSWORDS = ("password", "sslpassword", "oauth_client_secret")
+ELSEWHERE = ("hostaddr", "service", "servicefile", "passfile")
 POSTGRES = ("postgresql://", "postgres://")
 DEFAULT_LAST_MESSAGES = 20
 DEFAULT_OBSERVER_TOKENS = 30_000
@@ -100,6 +101,16 @@ def has_password(url: str) -> bool:
         return bool(parts.password or (at and before.partition(":")[2])) or not named.isdisjoint(PASSWORDS)
     except ValueError:
         return True
+
+
+def leads_elsewhere(url: str) -> bool:
+    """Whether the query of a URL names another server than the URL does, or files with more settings."""
+    try:
+        parts = urlsplit(url)
+        named = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
+    except ValueError:
+        return True
+    return not named.isdisjoint(ELSEWHERE) or bool(parts.hostname and not named.isdisjoint(("host", "port")))
 
 
 def without_password(url: str) -> str:

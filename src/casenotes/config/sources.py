@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,6 +55,14 @@ def from_environment(variables: Mapping[str, str] = os.environ) -> dict[str, Sta
             value = _checked(variable(name), _rule(path).read(text), _rule(path))
             found[path] = Stated(value, variable(name))
     return found
+
+
+def unknown_variables(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Variables that look like settings and are none, each with what may be meant."""
+    known = {variable(name) for name in PATHS}
+    odd = [name for name in variables if name.startswith(PREFIX) and name not in known]
+    alike = {name: get_close_matches(name, known, 1, 0.85) for name in odd}
+    return {name: f"; did you mean {found[0]}?" for name, found in alike.items() if found}
 
 
 def from_file(path: Path | None = None) -> dict[str, Stated]:

@@ -17,7 +17,7 @@ from casenotes.stores.learning import DayUsage
 from casenotes.tracing import span
 from casenotes.types import Scope
 
-UNLIMITED = 2**62
+UNLIMITED = 10**15
 
 
 class Asker:

@@ -118,6 +118,10 @@ class CredentialResolver(Protocol):
         ...
 
 
+Credentials = CredentialResolver | Mapping[str, Any] | Callable[[str], Any]
+"""What may be passed as `credentials`."""
+
+
 class MappingCredentials:
     """Secrets by id, from a mapping."""
 
@@ -134,6 +138,17 @@ class MappingCredentials:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self._secrets)} credentials)"
+
+
+class CallableCredentials:
+    """Secrets from a function of the id, which may be async."""
+
+    def __init__(self, find: Callable[[str], Any]) -> None:
+        self._find = find
+
+    def resolve(self, credential_id: str) -> Any:
+        """What the function gives for that id."""
+        return self._find(credential_id)
 
 
 class FileCredentials(MappingCredentials):
@@ -193,14 +208,16 @@ def as_secret(value: object, whose: str) -> Secret:
 
 
 def as_resolver(given: object) -> CredentialResolver | None:
-    """What was passed as `credentials`: a resolver, or a mapping of secrets by id."""
+    """What was passed as `credentials`: a resolver, a mapping of secrets by id, or a function of the id."""
     if given is None or isinstance(given, CredentialResolver):
         return given
     if isinstance(given, Mapping):
         return MappingCredentials(given)
+    if callable(given) and not isinstance(given, type):
+        return CallableCredentials(given)
     raise SettingsError(
-        f"credentials is a {type(given).__name__}; pass a mapping of ids to secrets, or an object with "
-        "`resolve(credential_id)` such as casenotes.credentials.FileCredentials"
+        f"credentials is a {type(given).__name__}; pass a mapping of ids to secrets, a function, or an object "
+        "with `resolve(credential_id)` such as casenotes.credentials.FileCredentials"
     )
 
 

@@ -47,7 +47,7 @@ from casenotes.types import (
 )
 
 if TYPE_CHECKING:
-    from casenotes.credentials import CredentialResolver
+    from casenotes.credentials import Credentials
     from casenotes.curate.audit import Audit
     from casenotes.curate.erase import Erased
     from casenotes.curate.explain import Explanation
@@ -119,7 +119,7 @@ class Memory:
         model: Any = None,
         embedder: str | Embedder | None = None,
         config: Settings | Mapping[str, Any] | str | None = None,
-        credentials: CredentialResolver | Mapping[str, Any] | None = None,
+        credentials: Credentials | None = None,
         clock: Clock | None = None,
         count_tokens: TokenCounter | None = None,
         layers: Sequence[Any] = (),
@@ -171,7 +171,7 @@ class Memory:
     def from_json(
         cls,
         config: Mapping[str, Any] | str,
-        credentials: CredentialResolver | Mapping[str, Any] | None = None,
+        credentials: Credentials | None = None,
         *,
         url: str | None = None,
         embedder: str | Embedder | None = None,

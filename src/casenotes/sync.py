@@ -41,7 +41,7 @@ from casenotes.types import (
 )
 
 if TYPE_CHECKING:
-    from casenotes.credentials import CredentialResolver
+    from casenotes.credentials import Credentials
     from casenotes.curate.audit import Audit
     from casenotes.curate.erase import Erased
     from casenotes.curate.explain import Explanation
@@ -73,7 +73,7 @@ class Memory:
     def from_json(
         cls,
         config: Mapping[str, Any] | str,
-        credentials: CredentialResolver | Mapping[str, Any] | None = None,
+        credentials: Credentials | None = None,
         *,
         url: str | None = None,
         embedder: str | Embedder | None = None,

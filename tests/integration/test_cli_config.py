@@ -253,7 +253,7 @@ class TestInit:
             command, stdin=follower, stdout=follower, stderr=follower, close_fds=True
         ) as process:
             os.close(follower)
-            os.write(leader, b"\ny\ny\n\ngoogle-main\ny\nembed\n")
+            os.write(leader, b"y\n\ny\ny\n\ngoogle-main\ny\nembed\n")
             screen = b""
             while process.poll() is None or b"Wrote" not in screen:
                 try:
@@ -262,6 +262,7 @@ class TestInit:
                     break
         os.close(leader)
         assert process.returncode == 0, screen.decode()
+        assert b"memory.storage is 'y'; use default or n8n" in screen
         assert b"Which model (provider/name)? [google/gemini-2.5-flash]" in screen
         assert json.loads(Path("asked.json").read_text()) == {
             "memory": {

@@ -179,6 +179,14 @@ class TestCredentials:
             async with Memory.from_json(config, {"c": "sk-1234567"}, url=f"sqlite:///{tmp_path}/x.db"):
                 pass
 
+    async def test_a_function_may_find_them(self, openai: Provider, sqlite_url: str) -> None:
+        async def find(credential_id: str) -> str:
+            return SECRETS[credential_id]
+
+        async with Memory.from_json(KEYED, find, url=sqlite_url) as memory:
+            await talk(memory, ANNA, "The pump is loud.")
+        assert SECRETS["embed"] in {asked.key for asked in openai.asked}
+
     async def test_only_what_is_on_is_looked_up(self, sqlite_url: str) -> None:
         config = deepcopy(KEYED)
         config["memory"]["observationalMemory"]["enabled"] = False

@@ -1038,8 +1038,8 @@ def test_what_can_be_passed_as_credentials() -> None:
     with pytest.raises(SettingsError) as caught:
         as_resolver([VALUE])
     assert str(caught.value) == (
-        "credentials is a list; pass a mapping of ids to secrets, or an object with `resolve(credential_id)` "
-        "such as casenotes.credentials.FileCredentials"
+        "credentials is a list; pass a mapping of ids to secrets, a function, or an object with "
+        "`resolve(credential_id)` such as casenotes.credentials.FileCredentials"
     )
 
 

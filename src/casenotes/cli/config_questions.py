@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import typer
 
-from casenotes.cli.output import console
-from casenotes.config.json_names import EPISODIC, OBSERVATIONAL
-from casenotes.config.json_read import STORAGE_REMEDY
+from casenotes.cli.output import console, safe
+from casenotes.config.json_names import EPISODIC, OBSERVATIONAL, ROOT
+from casenotes.config.json_read import STORAGE_REMEDY, read_json
 from casenotes.config.settings import LOCAL, has_password
 from casenotes.errors import UsageError
 
@@ -40,9 +40,16 @@ class Answers:
         """Yes or no."""
         return typer.confirm(question, default=default) if self.asks else default
 
-    def text(self, question: str, default: str) -> str:
-        """A line of text."""
-        return str(typer.prompt(question, default=default)).strip() if self.asks else default
+    def text(self, question: str, default: str, memory: Callable[[str], Mapping[str, Any]]) -> str:
+        """A line of text; asked again while the memory that it would make is wrong."""
+        if not self.asks:
+            return default
+        while True:
+            answer = str(typer.prompt(question, default=default)).strip()
+            problems = read_json({ROOT: memory(answer)}).problems
+            if not problems:
+                return answer
+            console.print(f"{safe(str(problems[0]))}", style="yellow", markup=False)
 
 
 def asked(given: Given, answers: Answers, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,6 +71,22 @@ def asked(given: Given, answers: Answers, before: Mapping[str, Any]) -> dict[str
     return memory
 
 
+def _with_storage(answer: str) -> Mapping[str, Any]:
+    return {"storage": answer}
+
+
+def _with_model(answer: str) -> Mapping[str, Any]:
+    return {OBSERVATIONAL: {"observerModel": {"model": answer, "credential": "id"}}}
+
+
+def _with_key(answer: str) -> Mapping[str, Any]:
+    return {OBSERVATIONAL: {"observerModel": {"model": SUGGESTED_OBSERVER, "credential": answer}}}
+
+
+def _with_credential(answer: str) -> Mapping[str, Any]:
+    return {EPISODIC: {"credential": answer}}
+
+
 def _check(given: Given) -> None:
     """Flags that take each other back."""
     if given.observer_credential and not given.observer_model:
@@ -82,7 +105,7 @@ def _section(memory: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _storage(given: Given, answers: Answers, before: Mapping[str, Any]) -> str | None:
     if given.storage is None and "storage" in before:
         return None
-    storage = given.storage or answers.text(f"Where is it kept? ({STORAGE_REMEDY})", "default")
+    storage = given.storage or answers.text(f"Where is it kept? ({STORAGE_REMEDY})", "default", _with_storage)
     if has_password(storage):
         raise UsageError("--storage is a URL with a password; put that into CASENOTES_DATABASE_URL")
     return storage
@@ -107,8 +130,10 @@ def _observer(given: Given, answers: Answers, before: Mapping[str, Any]) -> dict
             return None
         if not answers.yes("A model of its own for that, apart from the agent's?", False):
             return None
-        name = answers.text("Which model (provider/name)?", SUGGESTED_OBSERVER)
-    credential = given.observer_credential or answers.text("The id of its credential (not the key)?", "")
+        name = answers.text("Which model (provider/name)?", SUGGESTED_OBSERVER, _with_model)
+    credential = given.observer_credential or answers.text(
+        "The id of its credential (not the key)?", "", _with_key
+    )
     if not credential:
         raise UsageError("--observer-model needs --observer-credential, the id of the key it is asked with")
     return {"model": name, "credential": credential}
@@ -127,4 +152,4 @@ def _episodic(given: Given, answers: Answers, before: Mapping[str, Any]) -> dict
     if given.credential is None and "credential" in before:
         return {"enabled": True}
     question = f"The id of a credential for embeddings, or {LOCAL} for the built-in ones?"
-    return {"enabled": True, "credential": given.credential or answers.text(question, LOCAL)}
+    return {"enabled": True, "credential": given.credential or answers.text(question, LOCAL, _with_credential)}

@@ -345,6 +345,11 @@ class TestModels:
         _, refused = await talk.say(said, credential(OBSERVER, "openAiApi"), put((OBSERVER, other, said)))
         assert (f"memory.{OBSERVER}", "model_not_requested") in rules(refused)
 
+    async def test_r12_07_a_model_without_credential_is_not_let_through_by_another_change(self) -> None:
+        half = (OBSERVER, {"model": "google/gemini-2.5-flash"}, "Use gemini for the observer.")
+        found = await tried(f"{WISH} Use gemini for the observer.", episodic(WISH), half)
+        assert (f"memory.{OBSERVER}.credential", "missing_credential") in found
+
     async def test_r12_06_a_later_skip_takes_a_credential_back(self) -> None:
         talk = Dialogue(credentials=["c", None])
         _, _, refused = await talk.say(WISH, credential(), credential(), put(episodic(WISH)))

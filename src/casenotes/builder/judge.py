@@ -126,7 +126,7 @@ def judge(
     changed = changed_values(before, after)
     open_ones = {path: value for path, value in changed.items() if not _is_settled(path, value, settled)}
     if flat(after)[ON] is True and (ON in open_ones or (_is_working(after) and not _is_working(before))):
-        problems = [problem for problem in problems if problem.rule != "missing_credential"]
+        problems = [problem for problem in problems if problem.path != f"{ROOT}.{EMBEDDINGS}"]
         problems += _of_credential_in_use(after, facts.grants)
     for path, value in open_ones.items():
         problems += _of_field(path, value, _change_of(path, changes), facts)

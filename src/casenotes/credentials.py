@@ -44,9 +44,8 @@ class Secret:
             kind = "blank" if isinstance(value, str) else f"of type {type(value).__name__}"
             raise SettingsError(f"a secret must be a text, but it is {kind}; look at where it is kept")
         kept = value.strip()
-        self.__get: Callable[[], str] = lambda: (
-            kept
-        )  # whoever looks through the attributes of objects finds a function
+        # who looks through the attributes of objects finds a function
+        self.__get: Callable[[], str] = lambda: kept
         with _changing:
             _in_use[id(self)] = self
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from casenotes.errors import InvalidMessage
-from casenotes.types import Message, Part, Role, ToolCall, ToolResult, id_problem, text_problem
+from casenotes.errors import InvalidMessage, UsageError
+from casenotes.types import OUTCOMES, Message, Part, Role, ToolCall, ToolResult, id_problem, text_problem
 
 MAX_THREAD_CHARACTERS = 10_000
 MAX_NESTING = 100
@@ -95,6 +95,12 @@ def _masked_under(name: str, text: str) -> str:
     head = f"{name}: "
     masked = mask(head + text)
     return masked[len(head) :] if masked.startswith(head) else mask(text)
+
+
+def check_outcome(outcome: str) -> None:
+    """Raise if a turn or a run cannot end like that."""
+    if outcome not in OUTCOMES:
+        raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
 
 
 def check_message(message: Message, max_characters: int) -> None:

@@ -17,7 +17,16 @@ from casenotes.clock import Clock, SystemClock
 from casenotes.config import Settings, effective
 from casenotes.errors import CasenotesError, InvalidScope, UsageError
 from casenotes.events import Event, Events, Listener
-from casenotes.intake import Input, as_messages, check_message, check_thread, new_id, redacted, with_identity
+from casenotes.intake import (
+    Input,
+    as_messages,
+    check_message,
+    check_outcome,
+    check_thread,
+    new_id,
+    redacted,
+    with_identity,
+)
 from casenotes.recall.shown import ShownItems
 from casenotes.tokens import TokenCounter, estimate_tokens
 from casenotes.tracing import span
@@ -277,8 +286,7 @@ class Memory:
         it, and the receipt says what became of every candidate. The failure of a sub-agent is noted in its
         parent's thread, with `error` if one is given.
         """
-        if outcome not in OUTCOMES:
-            raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
+        check_outcome(outcome)
         if not turn.closing:
             turn.closing.append(len(turn.message_ids))
         del turn.message_ids[turn.closing[0] :]  # a repeated call gives its messages the same ids again
@@ -333,8 +341,7 @@ class Memory:
         """End a run: wait for what is to be learned from it, and tell every layer; one summary is written."""
         from casenotes.layers.assemble import in_reach
 
-        if outcome not in OUTCOMES:
-            raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
+        check_outcome(outcome)
         own, child = (scope.scope, scope) if isinstance(scope, ChildScope) else (scope, None)
         if own.thread_id is None:
             raise InvalidScope(f"{own!r} has no thread_id; a run is finished in one thread")

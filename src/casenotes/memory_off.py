@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import Any, Never
 
 from casenotes.errors import UsageError
-from casenotes.intake import Input, as_messages, new_id
+from casenotes.intake import Input, as_messages, check_outcome, new_id
 from casenotes.memory import Memory
 from casenotes.types import (
-    OUTCOMES,
     Appended,
     ChildScope,
     Context,
@@ -58,13 +57,13 @@ class MemoryOff(Memory):
         sync: bool | None = None,
     ) -> Receipt:
         """The receipt says that nothing was kept."""
-        _check(outcome)
+        check_outcome(outcome)
         as_messages(messages, "assistant")
         return Receipt(turn.id, outcome, reason=REASON)
 
     async def finish(self, scope: Scope | ChildScope, outcome: Outcome = "success") -> None:
         """There is nothing to end."""
-        _check(outcome)
+        check_outcome(outcome)
 
     async def append(
         self, scope: Scope | ChildScope, messages: Input, *, role: Role = "user", embed: bool = True
@@ -89,11 +88,6 @@ class MemoryOff(Memory):
     async def update_plan(self, scope: Scope, **changes: Any) -> Never:
         """Refused."""
         _refuse("update_plan")
-
-
-def _check(outcome: str) -> None:
-    if outcome not in OUTCOMES:
-        raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
 
 
 def _refuse(verb: str) -> Never:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from casenotes.builder.words import is_yes, question_in, sentences, takes_back
+from casenotes.config.rules import shown
 from casenotes.learn.evidence import find_quote, passage
 from casenotes.types import Evidence, Message
 
@@ -21,6 +22,11 @@ class Wish(NamedTuple):
     said: str
     question: str
     position: int
+
+    @property
+    def told(self) -> str:
+        """The sentences as refusals name them."""
+        return shown(self.said.strip())
 
     def means(self, says: Callable[[str], bool]) -> bool:
         """Whether the sentences say it, or are a consent to a question that does."""

@@ -65,9 +65,8 @@ class Grants:
     def allow(self, purpose: str, value: Any) -> bool:
         """Whether the credential of a value was returned for that purpose, and for its model's provider."""
         model = value.get("model") if isinstance(value, Mapping) else None
-        credential = value.get("credential") if isinstance(value, Mapping) else value
         return any(
-            grant.credential == credential and grant.purpose == purpose and _fits(grant, model)
+            grant.credential == credential_in(value) and grant.purpose == purpose and _fits(grant, model)
             for grant in self.given
         )
 
@@ -98,6 +97,11 @@ class Grants:
     def purposes_of(self, credential: Any) -> list[str]:
         """What a credential was returned for."""
         return [grant.purpose for grant in self.given if grant.credential == credential]
+
+
+def credential_in(value: Any) -> Any:
+    """The id of a value that is one, or has one beside a model or an address."""
+    return value.get("credential") if isinstance(value, Mapping) else value
 
 
 def _fits(grant: Grant, model: str | None) -> bool:

@@ -20,6 +20,7 @@ from casenotes.builder.grants import (
     STORAGE,
     WORKERS,
     Grants,
+    credential_in,
     provider_of_model,
 )
 from casenotes.builder.words import (
@@ -39,10 +40,10 @@ from casenotes.config.json_names import EPISODIC, OBSERVATIONAL, ROOT, RUN, SIMI
 from casenotes.config.json_read import Problem, read_json
 from casenotes.config.json_update import leaves
 from casenotes.config.rules import shown
+from casenotes.config.settings import HOST_STORAGE
 from casenotes.credentials import shown_id
 
 INSTRUCTIONS = "instructions"
-DEFAULT_STORAGE = "n8n"
 ON = f"{EPISODIC}.enabled"
 SWITCHES = ("enabled", f"{OBSERVATIONAL}.enabled", ON, f"{SIMILAR}.enabled", f"{EPISODIC}.autoInject")
 ASK_FIRST = "call ask_credential(credential_type='openAiApi', purpose='episodicMemory.credential') first"
@@ -80,10 +81,10 @@ class Facts:
 
     conversation: Conversation
     grants: Grants
-    storage: str = DEFAULT_STORAGE
+    storage: str = HOST_STORAGE
 
 
-def default_memory(storage: str = DEFAULT_STORAGE) -> dict[str, Any]:
+def default_memory(storage: str = HOST_STORAGE) -> dict[str, Any]:
     """What a new agent gets."""
     return {"enabled": True, "storage": storage, OBSERVATIONAL: {"enabled": True}}
 
@@ -196,7 +197,7 @@ Broken = tuple[str, str] | None
 def _not_taken_back(path: str, value: Any, wish: Wish, conversation: Conversation) -> Broken:
     if not conversation.was_taken_back(wish):
         return None
-    return "taken_back", f"was asked for by {shown(wish.said.strip())} and then taken back; ask what counts"
+    return "taken_back", f"was asked for by {wish.told} and then taken back; ask what counts"
 
 
 def _episodic_on_request(path: str, value: Any, wish: Wish, conversation: Conversation) -> Broken:
@@ -204,7 +205,7 @@ def _episodic_on_request(path: str, value: Any, wish: Wish, conversation: Conver
         return None
     if not wish.means(wants_episodic):
         return "episodic_not_requested", (
-            f"is for those who ask for memory across conversations, and {shown(wish.said.strip())} does not; "
+            f"is for those who ask for memory across conversations, and {wish.told} does not; "
             "ask the user whether the agent should remember earlier conversations, and quote the answer"
         )
     if any(wants_off(text) and _names(text, EPISODIC) for text in conversation.later(wish)):
@@ -228,7 +229,7 @@ def _off_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Broke
     if wish.means(asks):
         return None
     return "off_not_requested", (
-        f"is switched off, and {shown(wish.said.strip())} does not ask for that; session memory and episodic "
+        f"is switched off, and {wish.told} does not ask for that; session memory and episodic "
         "memory do not replace each other"
     )
 
@@ -238,14 +239,14 @@ def _on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Broken:
     is_switched_on = path in SWITCHES and path not in (ON, f"{SIMILAR}.enabled") and value is True
     if not is_switched_on or wish.means(wants_on):
         return None
-    return "on_not_requested", f"is switched on, and {shown(wish.said.strip())} does not ask for memory"
+    return "on_not_requested", f"is switched on, and {wish.told} does not ask for memory"
 
 
 def _credential_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Broken:
     if path != EMBEDDINGS or wish.means(lambda text: wants_episodic(text) or speaks_of(text, "credential")):
         return None
     return "credential_not_requested", (
-        f"is changed, and {shown(wish.said.strip())} asks neither for that nor for memory across conversations"
+        f"is changed, and {wish.told} asks neither for that nor for memory across conversations"
     )
 
 
@@ -253,8 +254,7 @@ def _session_is_not_episodic(path: str, value: Any, wish: Wish, _: Conversation)
     if not path.startswith(OBSERVATIONAL) or not wish.means(wants_episodic) or wish.means(_of_session):
         return None
     return "session_is_not_episodic", (
-        f"tunes session memory, and {shown(wish.said.strip())} asks for memory across conversations, which is "
-        f"{EPISODIC}"
+        f"tunes session memory, and {wish.told} asks for memory across conversations, which is {EPISODIC}"
     )
 
 
@@ -274,7 +274,7 @@ def _worker_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Br
     if wish.means(asks):
         return None
     return "model_not_requested", (
-        f"is set when the user asks for another model for it, and {shown(wish.said.strip())} does not; leave "
+        f"is set when the user asks for another model for it, and {wish.told} does not; leave "
         "it out, the agent's own model is used then"
     )
 
@@ -291,7 +291,7 @@ def _storage_on_request(path: str, value: Any, wish: Wish, conversation: Convers
         )
     if wish.means(lambda text: speaks_of(text, "storage")):
         return None
-    return "storage_not_requested", f"is changed, and {shown(wish.said.strip())} does not speak of it"
+    return "storage_not_requested", f"is changed, and {wish.told} does not speak of it"
 
 
 def is_address_said(url: str, text: str) -> bool:
@@ -316,7 +316,7 @@ def _tuned_on_request(path: str, value: Any, wish: Wish, _: Conversation) -> Bro
     if wish.means(lambda text: wants_value(text, path, value)):
         return None
     return "value_not_requested", (
-        f"is set to {shown(value)}, and {shown(wish.said.strip())} does not ask for that; quote the words "
+        f"is set to {shown(value)}, and {wish.told} does not ask for that; quote the words "
         "that do, in a change of its own, or leave it as it is"
     )
 
@@ -354,7 +354,7 @@ def _model_named(path: str, value: Any, facts: Facts) -> Broken:
 
 
 def _not_given(path: str, value: Any, grants: Grants) -> tuple[str, str]:
-    credential = value.get("credential") if isinstance(value, Mapping) else value
+    credential = credential_in(value)
     if path in grants.skipped:
         return "credential_skipped", (
             "has no credential, because the user skipped the question for one; make no change, and tell the "

@@ -17,7 +17,6 @@ from typing import Any
 from casenotes.builder.conversation import Conversation
 from casenotes.builder.grants import PURPOSES, WORKERS, Grant, Grants, provider_of_model, provider_of_type
 from casenotes.builder.judge import (
-    DEFAULT_STORAGE,
     INSTRUCTIONS,
     Change,
     Facts,
@@ -33,8 +32,8 @@ from casenotes.builder.words import is_named
 from casenotes.config.json_names import ROOT
 from casenotes.config.json_read import Problem
 from casenotes.config.json_update import updated
-from casenotes.config.rules import shown, shown_name
-from casenotes.config.settings import has_password
+from casenotes.config.rules import shown
+from casenotes.config.settings import HOST_STORAGE, has_password
 from casenotes.credentials import looks_like_a_secret
 from casenotes.errors import SettingsError
 from casenotes.types import Message, Role, Tool
@@ -70,7 +69,7 @@ class MemoryBuilder:
         ask_credential: Host,
         resolve_llm: Host,
         ask_llm: Host,
-        storage: str = DEFAULT_STORAGE,
+        storage: str = HOST_STORAGE,
         on_change: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
         if has_password(storage):
@@ -137,8 +136,8 @@ class MemoryBuilder:
         return memory if isinstance(memory, Mapping) and memory else default_memory(self._facts.storage)
 
     async def _read(self, /, **unknown: Any) -> Answer:
-        if unknown:
-            return {"error": f"argument {shown_name(next(iter(unknown)))} is unknown; it takes none"}
+        if problem := _unknown(unknown):
+            return problem
         is_new = not self._config.get(ROOT)
         answer: Answer = {"memory": self.config.get(ROOT), "is_new": is_new}
         if is_new:
@@ -260,8 +259,8 @@ class MemoryBuilder:
             return None, {"error": f"{name} failed ({type(error).__name__}); tell the user and go on without"}
 
     async def _verify(self, /, **unknown: Any) -> Answer:
-        if unknown:
-            return {"error": f"argument {shown_name(next(iter(unknown)))} is unknown; it takes none"}
+        if problem := _unknown(unknown):
+            return problem
         problems = self.verify()
         return {"ok": not problems, "violations": [_told(problem) for problem in problems]}
 
@@ -316,7 +315,11 @@ def _wrong_call(
             return {"error": f"{name} is {shown(value)}; it must be a text"}
     if purpose not in purposes:
         return {"error": f"purpose is {shown(purpose)}; it must be one of {', '.join(purposes)}"}
-    return {"error": f"argument {shown(next(iter(unknown)))} is unknown"} if unknown else None
+    return _unknown(unknown)
+
+
+def _unknown(arguments: Mapping[str, Any]) -> Answer | None:
+    return {"error": f"argument {shown(next(iter(arguments)))} is unknown"} if arguments else None
 
 
 def _unusable(credential: Any) -> Answer | None:

@@ -75,7 +75,7 @@ KINDS: Mapping[str, Sequence[str]] = {
     EPISODIC: ASKS_FOR_EPISODIC,
     SIMILAR: ("similar_kind",),
 }
-WORKERS = {
+WORKER_NAMES = {
     "observer_name": "observerModel",
     "reflector_name": "reflectorModel",
     "extractor_name": "extractorModel",
@@ -160,7 +160,7 @@ def is_named(model: str, text: str) -> bool:
 
 def workers_named(text: str) -> set[str]:
     """The fields of the workers that a text names."""
-    return {field for name, field in WORKERS.items() if _says(text, (name,))}
+    return {field for name, field in WORKER_NAMES.items() if _says(text, (name,))}
 
 
 def parts_of_name(model: str) -> list[str]:

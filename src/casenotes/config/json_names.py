@@ -42,6 +42,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
 KINDS = (OBSERVATIONAL, EPISODIC)
 """Sections that are never a switch for short."""
 SECTIONS = {SIMILAR: "semantic_recall", OBSERVATIONAL: "observational", EPISODIC: "episodic"}
+IN_JSON = {python: json for json, python in SECTIONS.items()}
 
 
 def camel(name: str) -> str:
@@ -70,5 +71,4 @@ def json_path(path: str) -> str:
         return f"{ROOT}.{path}"
     setting, _, inner = path.partition("_model.")
     section, _, name = (f"{setting}_model" if inner else setting).rpartition(".")
-    own = next((json for json, python in SECTIONS.items() if python == section), section)
-    return ".".join(filter(None, (ROOT, own, camel(name), inner)))
+    return ".".join(filter(None, (ROOT, IN_JSON.get(section, section), camel(name), inner)))

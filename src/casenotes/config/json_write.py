@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any
 
-from casenotes.config.json_names import FIELDS, ROOT, RUN, SECTIONS, SIMILAR, camel
+from casenotes.config.json_names import FIELDS, IN_JSON, ROOT, RUN, SIMILAR, camel
 from casenotes.config.rules import Model, rule_at, shown, stated
 from casenotes.config.settings import Settings, WorkerModel
 from casenotes.credentials import looks_like_a_secret
@@ -36,8 +36,7 @@ def _place(path: str) -> tuple[str | None, str]:
     section, _, name = path.rpartition(".")
     if name not in FIELDS.get(section, ()):
         return None, name
-    own = next((json for json, python in SECTIONS.items() if python == section), "")
-    return own, RUN if name == "max_entries_per_turn" else camel(name)
+    return IN_JSON.get(section, ""), RUN if name == "max_entries_per_turn" else camel(name)
 
 
 def _has_json_form(path: str, value: object) -> bool:

@@ -55,17 +55,24 @@ def shown(value: object) -> str:
 
 
 def shown_name(name: object) -> str:
-    """A name that somebody else chose, on one line."""
-    from casenotes.masking import mask
-
-    text = mask(hide(str(name)[:10_000]))
-    text = text if text.isprintable() else repr(text)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    """A name that somebody else chose, on one line, and without the marks of a quote where it needs none."""
+    text = shown(str(name))
+    return text[1:-1] if text[-1] == text[0] and str(name).isprintable() else text
 
 
 def wrong_type(value: object, wanted: str) -> Fault:
     """The fault of a value that is something else altogether."""
     return Fault("wrong_type", f"is {shown(value)}; it must be {wanted}")
+
+
+class AsWritten:
+    """For rules whose values are texts themselves."""
+
+    __slots__ = ()
+
+    def read(self, text: str) -> Any:
+        """The text itself."""
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +108,21 @@ class Number:
         if isinstance(value, bool) or not isinstance(value, self.types):
             return wrong_type(value, self.name)
         number: float = value  # type: ignore[assignment]
-        low = -LARGEST if self.least is None else self.least
-        high = LARGEST if self.most is None else self.most
+        low, high = self._limits
         endless = (self.most is None and number == inf) or (self.least is None and number == -inf)
         if low <= number <= high or endless:
             return None
-        return Fault("out_of_range", f"is {shown(value)}; it must be {self._bounds(number, low, high)}")
+        return Fault("out_of_range", f"is {shown(value)}; it must be {self._wanted(number)}")
 
-    def _bounds(self, number: float, low: float, high: float) -> str:
+    @property
+    def _limits(self) -> tuple[float, float]:
+        return (
+            -LARGEST if self.least is None else self.least,
+            LARGEST if self.most is None else self.most,
+        )
+
+    def _wanted(self, number: float) -> str:
+        low, high = self._limits
         if self.least is not None and self.most is not None:
             return f"between {low} and {high}"
         if number < low:
@@ -124,8 +138,8 @@ class Number:
 
     def schema(self) -> dict[str, Any]:
         """A number with its bounds."""
-        low = -LARGEST if self.least is None else self.least
-        return {"type": self.json_type, "minimum": low, "maximum": LARGEST if self.most is None else self.most}
+        low, high = self._limits
+        return {"type": self.json_type, "minimum": low, "maximum": high}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +152,7 @@ class Whole(Number):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(AsWritten):
     """One of some words."""
 
     words: tuple[str, ...]
@@ -150,17 +164,13 @@ class Choice:
         kind = "out_of_range" if isinstance(value, str) else "wrong_type"
         return Fault(kind, f"is {shown(value)}; it must be one of {', '.join(self.words)}")
 
-    def read(self, text: str) -> Any:
-        """The word itself."""
-        return text
-
     def schema(self) -> dict[str, Any]:
         """An enumeration."""
         return {"enum": list(self.words)}
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(AsWritten):
     """A text that says something; None stands for what `otherwise` says."""
 
     otherwise: str = ""
@@ -172,10 +182,6 @@ class Text:
         if isinstance(value, str):
             return Fault("wrong_type", f"is {shown(value)}, which is blank; it must be a text")
         return wrong_type(value, f"a text, or None for {self.otherwise}" if self.otherwise else "a text")
-
-    def read(self, text: str) -> Any:
-        """The text itself."""
-        return text
 
     def schema(self) -> dict[str, Any]:
         """A string with something in it."""
@@ -224,16 +230,12 @@ class OrNone:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class Model(AsWritten):
     """A chat model: a name, a name with the id of a credential, or an object of the caller's own."""
 
     def fault(self, value: object) -> Fault | None:
         """Whether it is one is said by those who look it up."""
         return None
-
-    def read(self, text: str) -> Any:
-        """Its name."""
-        return text
 
     def schema(self) -> dict[str, Any]:
         """In JSON always an object with both."""
@@ -241,7 +243,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Told(AsWritten):
     """Whatever a function of the value finds no fault with."""
 
     says: Callable[[Any], str | None]
@@ -250,10 +252,6 @@ class Told:
         """What the function says, as a text that goes on behind the name."""
         text = self.says(value)
         return Fault("wrong_type", text) if text else None
-
-    def read(self, text: str) -> Any:
-        """The text itself."""
-        return text
 
     def schema(self) -> dict[str, Any]:
         """Such values have no place in JSON."""
@@ -363,11 +361,11 @@ def stated(section: Section, prefix: str = "") -> dict[str, Any]:
     """What was given, by path."""
     values: dict[str, Any] = {}
     for name in _given(section):
-        if True:
-            value = getattr(section, name)
-            values |= (
-                stated(value, f"{prefix}{name}.") if isinstance(value, Section) else {prefix + name: value}
-            )
+        value = getattr(section, name)
+        if isinstance(value, Section):
+            values |= stated(value, f"{prefix}{name}.")
+        else:
+            values[prefix + name] = value
     return values
 
 

@@ -5,6 +5,7 @@ Settings check themselves when they are made, so a wrong value fails at once and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
@@ -39,7 +40,8 @@ from casenotes.errors import SettingsError
 DEFAULT_DATABASE_URL = "sqlite:///casenotes.db"
 DEFAULT_AGENT = "default"
 DEFAULT_STORAGE = "default"
-STORAGE_NAMES = (DEFAULT_STORAGE, "n8n")
+HOST_STORAGE = "n8n"
+STORAGE_NAMES = (DEFAULT_STORAGE, HOST_STORAGE)
 """They mean the database of the environment."""
 
 LOCAL = "local"
@@ -113,13 +115,17 @@ def leads_elsewhere(url: str) -> bool:
     return not named.isdisjoint(ELSEWHERE) or bool(parts.hostname and not named.isdisjoint(("host", "port")))
 
 
-def without_password(url: str) -> str:
-    """A URL for the eyes of users: nothing of what stands before its last `@`, and no query."""
+def without_password(url: str, *, with_user: bool = False) -> str:
+    """A URL for the eyes of users: without its query, and of what stands before its last `@` the user at most.
+
+    Database drivers take any character in a password, so no parser of URLs knows where it ends.
+    """
     if "@" not in url:
-        return url.partition("?")[0]
-    scheme, slashes, _ = url.partition("://")
-    shown_scheme = f"{scheme}://" if slashes and scheme.isalnum() else "…"
-    return shown_scheme + url.rpartition("@")[2].partition("?")[0]
+        return re.split("[?#]", url, maxsplit=1)[0]
+    scheme, slashes, rest = url.partition("://")
+    start = f"{scheme}://" if slashes and scheme.isalnum() else "…"
+    user = rest.partition("@")[0].partition(":")[0] if slashes and with_user else ""
+    return f"{start}{user}{'@' if user else ''}{url.rpartition('@')[2].partition('?')[0]}"
 
 
 def _not_bare(url: object) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from casenotes.clock import Clock
 from casenotes.errors import UsageError
+from casenotes.intake import check_outcome
 from casenotes.layers.state import LayerState, change
 from casenotes.learn.normalise import collapse, cut
 from casenotes.masking import mask
@@ -17,7 +18,6 @@ from casenotes.recall.render import inert
 from casenotes.recall.words import search_terms
 from casenotes.tokens import TokenCounter
 from casenotes.types import (
-    OUTCOMES,
     SPEAKERS,
     Attempt,
     Briefing,
@@ -65,8 +65,7 @@ async def record_attempt(
 
 def new_attempt(task: str, tried: str, error: str, outcome: Outcome, clock: Clock) -> Attempt:
     """An attempt as it can be noted: on one line each, without secrets."""
-    if outcome not in OUTCOMES:
-        raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
+    check_outcome(outcome)
     for name, text in (("task", task), ("tried", tried), ("error", error)):
         _check(name, text)
     if not task.strip():

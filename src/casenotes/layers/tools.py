@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Any
 
+from casenotes.config.rules import shown
 from casenotes.errors import CasenotesError, UsageError
 from casenotes.events import Events
 from casenotes.layers.base import Layer, ToolRequest
@@ -105,5 +106,4 @@ def hit_values(hit: Hit) -> dict[str, Any]:
 
 def repeated(value: object) -> str:
     """What a model gave to a tool, short and without secrets, to be named in the answer."""
-    text = mask(str(value)[:10_000])
-    return repr(text if len(text) <= 80 else f"{text[:79]}…")
+    return shown(str(value))

@@ -6,13 +6,14 @@ import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import psycopg
 from pgvector.psycopg import register_vector_async
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from casenotes.config import StorageSettings
+from casenotes.config.settings import without_password
 from casenotes.errors import (
     Overloaded,
     SettingsError,
@@ -29,17 +30,13 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Pool = AsyncConnectionPool[Connection]
 
 
-def without_password(url: str) -> str:
+def location_of(url: str) -> str:
     """The URL as it may be shown."""
     try:
-        parts = urlsplit(url)
+        urlsplit(url)
     except ValueError as error:
         raise SettingsError(f"the PostgreSQL URL is not understood: {error}") from None
-    if "@" not in url:
-        return urlunsplit(parts._replace(query="", fragment=""))
-    user = url.partition("://")[2].partition("@")[0].partition(":")[0]
-    place = url.rpartition("@")[2].partition("?")[0]  # drivers take any character in a password
-    return f"{parts.scheme}://{user}@{place}" if user else f"{parts.scheme}://{place}"
+    return without_password(url, with_user=True)
 
 
 @asynccontextmanager

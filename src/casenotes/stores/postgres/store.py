@@ -36,10 +36,10 @@ from casenotes.stores.postgres.connect import (
     PACKAGE,
     Connection,
     Pool,
+    location_of,
     open_pool,
     prepare_database,
     store_errors,
-    without_password,
 )
 from casenotes.stores.postgres.erasure import PostgresErasure
 from casenotes.stores.postgres.learning import PostgresEntries, PostgresJobs
@@ -74,7 +74,7 @@ class PostgresStore:
 
     def __init__(self, url: str, settings: StorageSettings) -> None:
         self._url = url
-        self._location = without_password(url)
+        self._location = location_of(url)
         self._settings = settings
         self._sql = {name: sql.encode() for name, sql in named_queries(PACKAGE).items()}
         self._pool: Pool | None = None

@@ -127,7 +127,7 @@ class Jobs(Generic[T]):
         self._polling = asyncio.create_task(self._poll())
 
     async def _poll(self) -> None:
-        while True:
+        while not self._is_closing:
             await self.look_for_work()
             await asyncio.sleep(self._settings.poll_seconds)
 

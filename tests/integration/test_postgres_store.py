@@ -11,7 +11,8 @@ from importlib import resources
 import psycopg
 import pytest
 
-from casenotes import Memory, Scope, StorageSettings, Turn
+from casenotes import Memory, Scope, Settings, StorageSettings, Turn
+from casenotes.config import JobSettings
 from casenotes.errors import LeaseLost, Overloaded, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
 from casenotes.stores import create_store
 from casenotes.stores.base import TurnMark
@@ -19,7 +20,7 @@ from casenotes.stores.learned_rows import optional_thread_key
 from casenotes.stores.postgres.store import PostgresStore
 from casenotes.stores.rows import scope_key
 from casenotes.stores.states import EventRow, StateVersion
-from casenotes.testing import ScriptedModel
+from casenotes.testing import HashEmbedder, ScriptedModel
 from casenotes.testing.store_contract import ANN, BOB, said
 from casenotes.testing.values import NOON
 
@@ -266,6 +267,43 @@ async def test_background_writers_hold_up_no_turn(postgres_url: str) -> None:
     await two.close()
 
 
+ONE_CONNECTION = StorageSettings(postgres_pool_size=1, close_timeout_seconds=2)
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_cancellation_is_heeded_whenever_it_comes(shared_postgres_url: str, steps: int) -> None:
+    """Also in the moment in which the pool hands a connection over; the connection is not lost then."""
+    store = create_store(shared_postgres_url, ONE_CONNECTION)
+    await store.open()
+    async with store.connection():
+        reading = asyncio.create_task(store.freshness(ANN))
+        await asyncio.sleep(0.02)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    was_done = reading.done()
+    reading.cancel()
+    await asyncio.wait([reading], timeout=5)
+    assert reading.cancelled() or was_done
+    async with asyncio.timeout(5):
+        await store.freshness(ANN)
+    await store.close()
+
+
+@pytest.mark.parametrize("steps", range(4))
+async def test_closing_ends_whenever_it_comes(shared_postgres_url: str, steps: int) -> None:
+    """The search for work may be waiting for a connection just then."""
+    config = Settings(storage=ONE_CONNECTION, jobs=JobSettings(poll_seconds=0.01))
+    opening = Memory.open(shared_postgres_url, model=learner(), embedder=HashEmbedder(16), config=config)
+    memory = await opening.__aenter__()
+    async with memory._store.connection():
+        await asyncio.sleep(0.05)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    closing = asyncio.create_task(opening.__aexit__(None, None, None))
+    await asyncio.wait([closing], timeout=15)
+    assert closing.done()
+
+
 async def test_an_erasure_and_a_note_of_learning_do_not_wait_for_each_other_for_ever(postgres_url: str) -> None:
     """Both touch turns and leases, in another order; the scope decides who comes first."""
     store = create_store(postgres_url)
@@ -278,8 +316,9 @@ async def test_an_erasure_and_a_note_of_learning_do_not_wait_for_each_other_for_
         await erasing.execute(store.statement("hold_scope"), values)
         await erasing.execute(store.statement("erase_turns"), values)
         noting = asyncio.create_task(store.jobs.learned(lease, "u", "title"))
-        while not await _waits_for_a_lock(store):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(20):
+            while not await _waits_for_a_lock(store):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
         await erasing.execute(store.statement("erase_leases"), values)
     with pytest.raises(LeaseLost):
         await noting

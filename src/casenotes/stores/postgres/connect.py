@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -73,6 +74,25 @@ async def prepare_database(url: str, settings: StorageSettings) -> None:
         await _migrate(connection)
     finally:
         await connection.close()
+
+
+@asynccontextmanager
+async def lent(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection of the pool, unless the caller was cancelled while it waited for one.
+
+    Before Python 3.12 `asyncio.wait_for`, with which the pool waits, loses a cancellation that comes in the
+    moment of the hand-over. A loop that was told to stop then would go on for ever.
+    """
+    before = _cancellations()
+    async with pool.connection() as connection:
+        if _cancellations() > before:
+            raise asyncio.CancelledError
+        yield connection
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
 
 
 async def open_pool(url: str, settings: StorageSettings) -> Pool:

@@ -36,6 +36,7 @@ from casenotes.stores.postgres.connect import (
     PACKAGE,
     Connection,
     Pool,
+    lent,
     location_of,
     open_pool,
     prepare_database,
@@ -109,7 +110,7 @@ class PostgresStore:
         """A connection outside any transaction."""
         if self._pool is None:
             raise StoreUnavailable("the store is closed; open it again")
-        async with store_errors(self.location), self._pool.connection() as connection:
+        async with store_errors(self.location), lent(self._pool) as connection:
             yield connection
 
     @asynccontextmanager

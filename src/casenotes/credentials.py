@@ -15,7 +15,6 @@ import re
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from threading import Lock
 from typing import Any, Never, Protocol, runtime_checkable
 from urllib.parse import quote, quote_plus
 from weakref import WeakValueDictionary
@@ -31,7 +30,6 @@ ENVIRONMENT_PREFIX = "CASENOTES_CREDENTIAL_"
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 LONGEST_ID = 200
 _in_use: WeakValueDictionary[int, Secret] = WeakValueDictionary()
-_changing = Lock()
 
 
 class Secret:
@@ -46,8 +44,7 @@ class Secret:
         kept = value.strip()
         # who looks through the attributes of objects finds a function
         self.__get: Callable[[], str] = lambda: kept
-        with _changing:
-            _in_use[id(self)] = self
+        _in_use[id(self)] = self
 
     def reveal(self) -> str:
         """The secret itself; for the call that sends it and nothing else."""
@@ -83,17 +80,19 @@ class Secret:
 
 def hide(text: str) -> str:
     """The text without the secrets that are in use, in whatever way they are written into addresses."""
-    with _changing:
-        secrets = list(_in_use.values())
-    for value in sorted((secret.reveal() for secret in secrets), key=len, reverse=True):
+    for value in sorted(_values_in_use(), key=len, reverse=True):
         for written in _spellings(value):
             text = _without(text, written)
     return text
 
 
 def _is_in_use(text: str) -> bool:
-    with _changing:
-        return any(secret.reveal() == text for secret in _in_use.values())
+    return text in _values_in_use()
+
+
+def _values_in_use() -> set[str]:
+    """Taken at one stroke, as threads and garbage collection change what is in use at any time."""
+    return {secret.reveal() for found in _in_use.valuerefs() if (secret := found()) is not None}
 
 
 def _spellings(value: str) -> set[str]:

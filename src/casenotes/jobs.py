@@ -22,6 +22,7 @@ from casenotes.events import Events
 from casenotes.masking import mask
 from casenotes.stores.base import Store
 from casenotes.stores.learning import Lease
+from casenotes.tasks import end, is_asked_to_stop
 from casenotes.types import Scope
 
 THREADS_A_POLL = 100
@@ -235,7 +236,7 @@ class Jobs(Generic[T]):
         try:
             yield
         finally:
-            await _end([renewing])
+            await end([renewing])
 
     async def _renew(self, lease: Lease, performing: asyncio.Task[None]) -> None:
         while True:
@@ -358,31 +359,18 @@ class Jobs(Generic[T]):
         self._is_closing = True
         for timer in self._timers.values():
             timer.cancel()
-        polling = [self._polling] if self._polling else []
-        await _end(polling)
+        await end([self._polling] if self._polling else [])
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout
         while self._running and (left := until - loop.time()) > 0:
             await asyncio.wait(list(self._running.values()), timeout=left)
         self._is_closed = True
-        await _end(list(self._running.values()))
-
-
-async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+        await end(self._running.values())
 
 
 def as_failure(error: BaseException) -> Exception:
     """The error itself; a cancellation that nobody asked for is one like others."""
     return error if isinstance(error, Exception) else ModelError(f"it was cancelled from within: {error}")
-
-
-def is_asked_to_stop() -> bool:
-    """Client libraries let cancellations of their own escape, too: those are failures like others."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _is_final(error: Exception) -> bool:

@@ -355,8 +355,8 @@ class Memory:
         self._events.emit("run.finished", own, outcome=outcome)
 
     async def _tell_end(self, layer: Layer, scope: Scope, outcome: Outcome) -> None:
-        from casenotes.jobs import is_asked_to_stop
         from casenotes.layers.base import CompleteRequest
+        from casenotes.tasks import is_asked_to_stop
 
         state = self._states.of(layer.name, layer.scope, scope)
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,13 +18,13 @@ from conversation import LATER, MIRA, SAID, SKEW, entry, opened, said_in, settin
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 from typer.testing import CliRunner
 
-from casenotes import Memory, Settings
+from casenotes import Memory, Settings, tasks
 from casenotes.cli.app import app
 from casenotes.config import JobSettings, ModelSettings, StorageSettings
 from casenotes.errors import BudgetExceeded, ModelRefused
 from casenotes.events import Event
 from casenotes.models.chat import ChatRequest
-from casenotes.testing import ScriptedModel
+from casenotes.testing import HashEmbedder, ScriptedModel
 
 KEY = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
 FAULT = "The relay of db-1 was off since Monday, says Ada."
@@ -316,6 +317,38 @@ async def test_closing_while_the_model_is_asked(store_url: str, answers: bool) -
         assert (stats.entries, stats.queued_turns, stats.dead_turns) == (1, 0, 0)
         assert [row.receipt.status for row in await memory.ledger(MIRA)] == ["stored"]
         assert statuses(await turn(memory, LATER, SAID)) == [STORED]
+
+
+async def test_closing_does_not_wait_for_what_never_ends(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for a model nor for an embedder that goes on when it is told to stop."""
+    monkeypatch.setattr(tasks, "GRACE_SECONDS", 0.1)
+    may_end = asyncio.Event()
+
+    async def deaf(*_given: object) -> Any:
+        while not may_end.is_set():
+            with suppress(asyncio.CancelledError):
+                await may_end.wait()
+        raise RuntimeError("too late")
+
+    class Deaf(HashEmbedder):
+        async def embed(self, texts: Sequence[str]) -> Any:
+            return await deaf()
+
+    short = replace(config(), storage=StorageSettings(close_timeout_seconds=0.05), recall_deadline_seconds=0.1)
+    model = ScriptedModel(deaf)
+    async with asyncio.timeout(PATIENCE):
+        async with Memory.open(sqlite_url, model=model, embedder=Deaf(16), config=short) as memory:
+            under_way = await memory.begin(MIRA, FAULT)
+            await memory.complete(under_way, "It will be looked at.")
+            while not model.requests:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert not may_end.is_set()
+    may_end.set()
+    await asyncio.sleep(0.1)
+    async with Memory.open(sqlite_url, embedder=HashEmbedder(16)) as memory:
+        assert (await memory.stats()).queued_turns == 1
 
 
 async def test_a_label_with_a_key_is_not_told(store_url: str) -> None:

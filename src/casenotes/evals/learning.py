@@ -25,6 +25,7 @@ from casenotes.memory import Memory
 from casenotes.models.chat import Usage, resolve_model
 from casenotes.models.embed import Embedder
 from casenotes.stores.learning import DayUsage
+from casenotes.tasks import end
 from casenotes.types import CandidateReceipt, Receipt, Scope
 
 AGENT, THREAD = "learning-evaluation", "transcript"
@@ -140,9 +141,7 @@ async def _learned(
         for task in asyncio.as_completed(tasks):
             yield await task
     finally:
-        for pending in tasks:
-            pending.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)
 
 
 async def _learn(memory: Memory, case: LearningCase, failures: ModelFailures) -> tuple[CaseScore, Usage]:

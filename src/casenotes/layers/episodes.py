@@ -13,7 +13,6 @@ from functools import lru_cache
 from casenotes.config import EpisodesSettings
 from casenotes.events import Events
 from casenotes.intake import new_id
-from casenotes.jobs import is_asked_to_stop
 from casenotes.layers.base import BaseLayer, CompleteRequest, Recalled, RecallRequest, TokenRange
 from casenotes.layers.fit import Fitting
 from casenotes.learn.ask import Asker
@@ -25,6 +24,7 @@ from casenotes.masking import mask
 from casenotes.recall.render import block, inert
 from casenotes.recall.words import search_terms
 from casenotes.stores.base import Store
+from casenotes.tasks import is_asked_to_stop
 from casenotes.tokens import TokenCounter
 from casenotes.types import Episode, Message, Outcome, Scope
 

@@ -19,6 +19,7 @@ from casenotes.layers.stored_state import States
 from casenotes.masking import mask
 from casenotes.recall.budget import Demand, allocate
 from casenotes.stores.base import Shown
+from casenotes.tasks import is_asked_to_stop
 from casenotes.tokens import TokenCounter
 from casenotes.types import Block
 
@@ -113,7 +114,7 @@ class Gatherer:
             tokens = self._size(recalled)
         except Exception as error:
             recalled, tokens = Recalled(), 0
-            if not _is_cancelled():
+            if not is_asked_to_stop():
                 recalled = self._failed(layer, request, error)
                 tokens = self._size(recalled)
         return Answer(layer, request, recalled, tokens, time.perf_counter() - started)
@@ -189,11 +190,6 @@ def _checked(given: object) -> Recalled:
         if not isinstance(items, (tuple, list)) or not all(isinstance(item, kind) for item in items):
             raise TypeError(f"{name} of Recalled is {getattr(given, name)!r:.80}")
     return given
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _demand(layer: Layer, need: int) -> Demand:

@@ -14,12 +14,13 @@ from typing import Any
 from casenotes.config import JobSettings
 from casenotes.errors import LeaseLost, SettingsError
 from casenotes.events import Events
-from casenotes.jobs import Failed, Failure, Jobs, LearningFailed, as_failure, is_asked_to_stop
+from casenotes.jobs import Failed, Failure, Jobs, LearningFailed, as_failure
 from casenotes.layers.base import Layer, LearnRequest
 from casenotes.layers.stored_state import States
 from casenotes.stores.base import Store
 from casenotes.stores.learned_rows import EPISODIC
 from casenotes.stores.learning import Lease, TurnState
+from casenotes.tasks import is_asked_to_stop
 from casenotes.types import OUTCOMES, LearnStatus, Outcome, Receipt, Scope
 
 MAX_REMEMBERED_TURNS = 10_000

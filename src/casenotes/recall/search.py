@@ -21,6 +21,7 @@ from casenotes.recall.lexical import Floats
 from casenotes.recall.space import CurrentSpace, SpaceInUse
 from casenotes.recall.vectors import VectorFiller
 from casenotes.stores.base import Changes, Freshness, Store
+from casenotes.tasks import end
 from casenotes.types import Hit, HitKind, Scope
 
 T = TypeVar("T")
@@ -327,10 +328,8 @@ class Searcher:
 
     async def close(self) -> None:
         """Wait for refreshes that lost their caller, and end embeddings that did."""
-        embeddings = [shared.task for shared in self._embeddings.values()]
-        for task in embeddings:
-            task.cancel()
-        await asyncio.gather(*self._refreshing.values(), *embeddings, return_exceptions=True)
+        await end(shared.task for shared in self._embeddings.values())
+        await asyncio.gather(*self._refreshing.values(), return_exceptions=True)
 
 
 def _checked_query(scope: Scope, query: str) -> str:

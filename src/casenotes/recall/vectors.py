@@ -19,6 +19,7 @@ from casenotes.masking import mask
 from casenotes.models.embed import Embedder, embed_texts
 from casenotes.recall.space import SpaceInUse
 from casenotes.stores.base import Store, Unembedded, VectorRow
+from casenotes.tasks import end
 from casenotes.types import Entry, HitKind, Message, Scope
 
 BATCH = 256
@@ -96,10 +97,7 @@ class VectorFiller:
 
     async def cancel(self) -> None:
         """Stop background work; what it did not finish is found missing later."""
-        tasks = [*self._tasks, *self._bulk_tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end([*self._tasks, *self._bulk_tasks])
 
     async def fill(self, scope: Scope, messages: Sequence[Message]) -> int:
         """Embed messages and save the vectors; says how many.

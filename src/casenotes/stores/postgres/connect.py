@@ -24,6 +24,7 @@ from casenotes.errors import (
     StoreUnavailable,
 )
 from casenotes.stores.rows import migrations
+from casenotes.tasks import times_cancelled
 
 PACKAGE = "casenotes.stores.postgres"
 MIGRATION_LOCK = 0x43617365
@@ -83,16 +84,11 @@ async def lent(pool: Pool) -> AsyncIterator[Connection]:
     Before Python 3.12 `asyncio.wait_for`, with which the pool waits, loses a cancellation that comes in the
     moment of the hand-over. A loop that was told to stop then would go on for ever.
     """
-    before = _cancellations()
+    before = times_cancelled()
     async with pool.connection() as connection:
-        if _cancellations() > before:
+        if times_cancelled() > before:
             raise asyncio.CancelledError
         yield connection
-
-
-def _cancellations() -> int:
-    task = asyncio.current_task()
-    return task.cancelling() if task else 0
 
 
 async def open_pool(url: str, settings: StorageSettings) -> Pool:

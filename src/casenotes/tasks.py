@@ -1,0 +1,31 @@
+"""Tasks of asyncio: whether this one was told to stop, and how others are ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+GRACE_SECONDS = 2.0
+"""How long tasks that were told to stop are waited for: a model or an embedder may not heed it."""
+
+
+def times_cancelled() -> int:
+    """How often this task was told to stop; goes back down where a time limit was heeded."""
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
+
+
+def is_asked_to_stop() -> bool:
+    """Client libraries let cancellations of their own escape, too: those are failures like others."""
+    return times_cancelled() > 0
+
+
+async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Stop tasks and wait until they have ended; one that goes on regardless is left to itself."""
+    told = list(tasks)
+    for task in told:
+        task.cancel()
+    if told:
+        ended, _going_on = await asyncio.wait(told, timeout=GRACE_SECONDS)
+        await asyncio.gather(*ended, return_exceptions=True)

@@ -236,7 +236,8 @@ class Jobs(Generic[T]):
         try:
             yield
         finally:
-            await end([renewing])
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
 
     async def _renew(self, lease: Lease, performing: asyncio.Task[None]) -> None:
         while True:

@@ -9,6 +9,8 @@ from typing import Any
 GRACE_SECONDS = 2.0
 """How long tasks that were told to stop are waited for: a model or an embedder may not heed it."""
 
+_going_on: set[asyncio.Task[Any]] = set()
+
 
 def times_cancelled() -> int:
     """How often this task was told to stop; goes back down where a time limit was heeded."""
@@ -27,5 +29,13 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in told:
         task.cancel()
     if told:
-        ended, _going_on = await asyncio.wait(told, timeout=GRACE_SECONDS)
+        ended, stubborn = await asyncio.wait(told, timeout=GRACE_SECONDS)
         await asyncio.gather(*ended, return_exceptions=True)
+        leave(stubborn)
+
+
+def leave(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Let tasks go on that nobody waits for; asyncio itself would not keep them from being collected."""
+    for task in tasks:
+        _going_on.add(task)
+        task.add_done_callback(_going_on.discard)

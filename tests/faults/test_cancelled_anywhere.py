@@ -16,7 +16,7 @@ from casenotes.models.chat import ChatRequest
 from casenotes.testing import HashEmbedder, ScriptedModel
 
 ROUNDS = int(os.environ.get("CASENOTES_ROUNDS", "25"))
-"""For each store; `make faults` does more."""
+"""For each store and seed; `make faults` does more."""
 
 PATIENCE = 30.0
 WORDS = "The fan of the rack is loud. " + "word " * 60

@@ -87,6 +87,7 @@ class Nursery:
         self._process.stdin.close()
         assert self._process.wait(PATIENCE) == 0
         self._reading.join(PATIENCE)
+        assert not self._reading.is_alive()
         assert self._process.stdout is not None
         self._process.stdout.close()
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,8 @@ FAN = "The fan of rack seven was replaced by Ann."
 ASKED = "What about the fan of rack seven?"
 
 
-@contextmanager
-def chat(directory: Path, *words: str) -> Iterator[Terminal]:
-    with on_terminal(directory, "chat", *words) as terminal:
-        yield terminal
+def chat(directory: Path, *words: str) -> AbstractContextManager[Terminal]:
+    return on_terminal(directory, "chat", *words)
 
 
 def piped(

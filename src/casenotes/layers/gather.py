@@ -19,7 +19,7 @@ from casenotes.layers.stored_state import States
 from casenotes.masking import mask
 from casenotes.recall.budget import Demand, allocate
 from casenotes.stores.base import Shown
-from casenotes.tasks import is_asked_to_stop
+from casenotes.tasks import is_asked_to_stop, leave
 from casenotes.tokens import TokenCounter
 from casenotes.types import Block
 
@@ -61,7 +61,6 @@ class Gatherer:
         self._deadline_seconds = deadline_seconds
         self._count_tokens = count_tokens
         self._events = events
-        self._stragglers: set[asyncio.Task[Answer]] = set()
 
     async def ask(
         self,
@@ -103,9 +102,7 @@ class Gatherer:
         if not late:
             return
         _done, stubborn = await asyncio.wait(late, timeout=GRACE_SECONDS)
-        for task in stubborn:
-            self._stragglers.add(task)
-            task.add_done_callback(self._stragglers.discard)
+        leave(stubborn)
 
     async def _ask(self, layer: Layer, request: RecallRequest) -> Answer:
         started = time.perf_counter()

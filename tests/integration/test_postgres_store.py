@@ -304,6 +304,21 @@ async def test_closing_ends_whenever_it_comes(shared_postgres_url: str, steps: i
     assert closing.done()
 
 
+async def test_an_opening_that_is_cancelled_leaves_nothing(shared_postgres_url: str) -> None:
+    def of_pools() -> list[str]:
+        return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("casenotes-")]
+
+    store = create_store(shared_postgres_url)
+    opening = asyncio.create_task(store.open())
+    async with asyncio.timeout(10):
+        while not of_pools():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.wait([opening], timeout=10)
+    assert opening.cancelled()
+    assert of_pools() == []
+
+
 async def test_an_erasure_and_a_note_of_learning_do_not_wait_for_each_other_for_ever(postgres_url: str) -> None:
     """Both touch turns and leases, in another order; the scope decides who comes first."""
     store = create_store(postgres_url)

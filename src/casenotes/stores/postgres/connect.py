@@ -92,7 +92,7 @@ async def lent(pool: Pool) -> AsyncIterator[Connection]:
 
 
 async def open_pool(url: str, settings: StorageSettings) -> Pool:
-    """A pool whose connections know the vector type."""
+    """A pool whose connections know the vector type; one that cannot be opened leaves nothing behind."""
     pool: Pool = AsyncConnectionPool(
         url,
         min_size=1,
@@ -104,7 +104,11 @@ async def open_pool(url: str, settings: StorageSettings) -> Pool:
         open=False,
         name="casenotes",
     )
-    await pool.open(wait=True, timeout=settings.connect_timeout_seconds)
+    try:
+        await pool.open(wait=True, timeout=settings.connect_timeout_seconds)
+    except BaseException:
+        await pool.close()
+        raise
     return pool
 
 

@@ -1,15 +1,15 @@
-"""The command line as its users meet it: a real process, real files, exit codes, no tracebacks."""
+"""The command line as its users meet it: real files, exit codes, no tracebacks."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import invoke
 
 from casenotes import Scope, sync
 
@@ -47,17 +47,7 @@ class Cli:
         self.directory = directory
 
     def __call__(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        result = subprocess.run(
-            [sys.executable, "-m", "casenotes", *words],
-            cwd=self.directory,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "COLUMNS": "120"},
-            timeout=120,
-        )
-        assert result.returncode == code, result.stdout + result.stderr
-        assert "Traceback" not in result.stderr
-        return result
+        return invoke(*words, code=code, directory=self.directory)
 
     def json(self, *words: str, code: int = 0) -> dict[str, Any]:
         return json.loads(self(*words, "--json", code=code).stdout)
@@ -240,6 +230,19 @@ def test_errors_are_one_clear_sentence(cli: Cli, words: tuple[str, ...], code: i
     assert named in shown
     assert "secret" not in shown
     assert "sec/ret" not in shown
+
+
+def test_a_process_of_its_own_has_the_same_exit_codes_and_streams(tmp_path: Path) -> None:
+    for words, code, printed in (
+        (("--version",), 0, "casenotes "),
+        (("stats",), 1, "no store at sqlite:///casenotes.db"),
+    ):
+        command = [sys.executable, "-m", "casenotes", *words]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert result.returncode == code
+        assert printed in (result.stderr if code else result.stdout)
+        assert (result.stdout if code else result.stderr) == ""
+        assert "Traceback" not in result.stderr
 
 
 def test_errors_are_json_too(cli: Cli) -> None:

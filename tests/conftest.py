@@ -9,6 +9,7 @@ Set TMPDIR to have them elsewhere.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import shutil
@@ -16,6 +17,7 @@ import socket
 import tempfile
 import warnings
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -25,6 +27,7 @@ from hypothesis import settings
 from casenotes.config import StorageSettings
 from casenotes.stores import create_store
 from casenotes.stores.base import Store
+from casenotes.stores.postgres.connect import prepare_database
 from casenotes.types import Scope
 
 DATABASE_NUMBERS = itertools.count(1)
@@ -83,14 +86,38 @@ def postgres_server() -> Iterator[str]:
     server.cleanup()
 
 
-@pytest.fixture
-def postgres_url(postgres_server: str) -> Iterator[str]:
-    """The URL of an empty database of its own."""
-    name = f"test_{next(DATABASE_NUMBERS)}"
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: str) -> str:
+    """The name of a migrated database without rows; copying it is faster than migrating another."""
     with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-        yield postgres_server.replace("/postgres?", f"/{name}?")
+        connection.execute("CREATE DATABASE migrated")
+    url = postgres_server.replace("/postgres?", "/migrated?")
+    asyncio.run(prepare_database(url, StorageSettings()))
+    return "migrated"
+
+
+@contextmanager
+def new_database(server: str, template: str) -> Iterator[str]:
+    """The URL of a copy of the template, dropped at the end."""
+    name = f"test_{next(DATABASE_NUMBERS)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        yield server.replace("/postgres?", f"/{name}?")
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str, postgres_template: str) -> Iterator[str]:
+    """The URL of a migrated database of its own."""
+    with new_database(postgres_server, postgres_template) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_server: str) -> Iterator[str]:
+    """The URL of a database of its own that no store has opened."""
+    with new_database(postgres_server, "template1") as url:
+        yield url
 
 
 @pytest.fixture
@@ -106,10 +133,10 @@ def store_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def shared_postgres_url(postgres_server: str) -> str:
+def shared_postgres_url(postgres_server: str, postgres_template: str) -> str:
     """The URL of a database that goes with its server."""
     with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE shared")
+        connection.execute(f"CREATE DATABASE shared TEMPLATE {postgres_template}")
     return postgres_server.replace("/postgres?", "/shared?")
 
 

@@ -192,11 +192,10 @@ async def test_a_newer_schema_is_refused(postgres_url: str) -> None:
         await store.open()
 
 
-async def test_several_processes_may_open_a_new_database_at_once(postgres_url: str) -> None:
-    stores = [create_store(postgres_url) for _ in range(4)]
+async def test_several_processes_may_open_a_new_database_at_once(empty_postgres_url: str) -> None:
+    stores = [create_store(empty_postgres_url) for _ in range(4)]
     try:
-        for store in stores:
-            await store.open()
+        await asyncio.gather(*(store.open() for store in stores))
         await stores[0].append(ANN, [said("a")])
         assert len(await stores[3].history(ANN, limit=5)) == 1
     finally:
@@ -205,19 +204,19 @@ async def test_several_processes_may_open_a_new_database_at_once(postgres_url: s
 
 
 async def test_a_role_that_may_not_create_the_extension_is_told_what_to_do(
-    postgres_url: str,
+    empty_postgres_url: str,
 ) -> None:
-    with psycopg.connect(postgres_url, autocommit=True) as owner:
+    with psycopg.connect(empty_postgres_url, autocommit=True) as owner:
         owner.execute("DROP ROLE IF EXISTS casenotes_plain")
         owner.execute("CREATE ROLE casenotes_plain LOGIN")
         name = owner.execute("SELECT current_database()").fetchone()[0]
         owner.execute(f"GRANT CREATE ON DATABASE {name} TO casenotes_plain")
-    store = create_store(postgres_url.replace("//postgres:@", "//casenotes_plain@"))
+    store = create_store(empty_postgres_url.replace("//postgres:@", "//casenotes_plain@"))
     try:
         with pytest.raises((StoreUnavailable, StoreDamaged), match="CREATE EXTENSION vector"):
             await store.open()
     finally:
-        with psycopg.connect(postgres_url, autocommit=True) as owner:
+        with psycopg.connect(empty_postgres_url, autocommit=True) as owner:
             owner.execute("DROP OWNED BY casenotes_plain")
             owner.execute("DROP ROLE casenotes_plain")
 

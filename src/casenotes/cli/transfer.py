@@ -18,7 +18,7 @@ from casenotes.cli.options import Agent, Db, Json, open_memory
 from casenotes.cli.output import console, errors, print_json, print_table, progress_bar, safe
 from casenotes.config import DEFAULT_AGENT, zone_named
 from casenotes.errors import UsageError
-from casenotes.stores.sqlite.connect import path_of
+from casenotes.stores.sqlite.connect import is_part_of_store
 from casenotes.transfer.exporting import export_lines
 from casenotes.transfer.formats.detect import AUTO, CHOICES, check_format
 from casenotes.transfer.importing import ImportSummary, import_file
@@ -183,7 +183,7 @@ def _output(output: Path | None, location: str) -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return
-    if location.startswith("sqlite:") and path_of(location) in (output, output.absolute()):
+    if is_part_of_store(location, output):
         raise UsageError(f"{str(output)!r} is the store itself; choose another file for the export")
     unfinished = output.with_name(f"{output.name}.part")
     try:

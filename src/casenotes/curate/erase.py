@@ -73,6 +73,9 @@ async def _residue(erasure: Erasure, pieces: set[bytes]) -> Residue:
     files = await erasure.files()
     if not files:
         return Residue(0, 0, len(pieces), skipped=UNSEEN)
-    size, found = await asyncio.to_thread(scan, files, pieces)
+    try:
+        size, found = await asyncio.to_thread(scan, files, pieces)
+    except OSError as error:
+        return Residue(0, 0, len(pieces), skipped=f"the store's files cannot be read: {error}")
     left = found - await erasure.still_there(sorted(found)) if found else set()
     return Residue(len(files), size, len(pieces), tuple(sorted(left)))

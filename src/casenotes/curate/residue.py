@@ -5,13 +5,20 @@ remnant of 63 bytes or more contains a whole piece. Pieces that living rows cont
 
 Eight bytes of each piece are looked for first, mostly its head; where that is blank, as in vectors full of
 zeros, others are taken, because files are full of blanks.
+
+Files are read by a child process and come through a pipe. Closing a database file here would drop the locks
+that SQLite holds on it for this whole process, and what is looked for never leaves this process.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +33,20 @@ TELLING = 4
 """A head of fewer different bytes stands everywhere."""
 
 CHUNK = 8_000_000
+LENGTH_BYTES = 8
+READER = """
+import sys
+output = sys.stdout.buffer
+for name in sys.stdin.buffer.read().split(b"\\0"):
+    try:
+        with open(name, "rb") as file:
+            while data := file.read(CHUNK):
+                output.write(len(data).to_bytes(LENGTH_BYTES, "little") + data)
+    except FileNotFoundError:
+        pass
+    output.write(bytes(LENGTH_BYTES))
+"""
+"""What the child runs: every file in parts behind their lengths, and a length of zero at its end."""
 
 ByHead = dict[int, list[tuple[int, bytes]]]
 """Pieces by eight of their bytes, each with the place of these."""
@@ -60,17 +81,16 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 
 def scan(files: Sequence[Path], pieces: set[bytes]) -> tuple[int, set[bytes]]:
-    """The bytes read, and the pieces found in them."""
+    """The bytes read, and the pieces found in them; OSError if a file cannot be read."""
     by_head: ByHead = {}
     for piece in pieces:
         place = telling_place(piece)
         by_head.setdefault(int.from_bytes(piece[place : place + HEAD], "little"), []).append((place, piece))
     heads = np.array(sorted(by_head), dtype=np.uint64)
     size, found = 0, set[bytes]()
-    for file in files:
-        for chunk, fresh in _chunks(file):
-            size += fresh
-            found.update(_in_chunk(chunk, heads, by_head))
+    for chunk, fresh in _chunks(files):
+        size += fresh
+        found.update(_in_chunk(chunk, heads, by_head))
     return size, found
 
 
@@ -81,16 +101,38 @@ def telling_place(piece: bytes) -> int:
     return max(range(len(piece) - HEAD + 1), key=lambda place: len(set(piece[place : place + HEAD])))
 
 
-def _chunks(file: Path) -> Iterator[tuple[bytes, int]]:
-    """A file in overlapping parts, each with the count of bytes that are new in it; nothing if it is gone."""
-    rest = b""
-    try:
-        with file.open("rb") as opened:
-            while data := opened.read(CHUNK):
-                yield rest + data, len(data)
-                rest = data[-PIECE:]
-    except FileNotFoundError:
-        return
+def _chunks(files: Sequence[Path]) -> Iterator[tuple[bytes, int]]:
+    """Every file in overlapping parts, each with the count of its new bytes; nothing of a file that is gone."""
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise OSError("this program cannot start a Python process; run `casenotes erase` instead")
+    program = f"CHUNK, LENGTH_BYTES = {CHUNK}, {LENGTH_BYTES}\n{READER}"
+    pipe = subprocess.PIPE
+    with subprocess.Popen(  # noqa: S603
+        [sys.executable, "-I", "-S", "-c", program], stdin=pipe, stdout=pipe, stderr=pipe
+    ) as child:
+        assert child.stdin and child.stdout and child.stderr  # noqa: S101, PT018
+        try:
+            child.stdin.write(b"\0".join(os.fsencode(file) for file in files))
+            child.stdin.close()
+            for _ in files:
+                rest = b""
+                while data := _part(child.stdout):
+                    yield rest + data, len(data)
+                    rest = data[-PIECE:]
+        except EOFError:
+            reason = child.stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
+            raise OSError(reason or f"{sys.executable!r} cannot be run as Python") from None
+        finally:
+            child.kill()
+
+
+def _part(pipe: IO[bytes]) -> bytes:
+    """The next part of a file, empty at its end; EOFError if the child has failed."""
+    length = int.from_bytes(pipe.read(LENGTH_BYTES).ljust(LENGTH_BYTES, b"\xff"), "little")
+    data = pipe.read(length) if length <= CHUNK else b""
+    if len(data) < length:
+        raise EOFError
+    return data
 
 
 def _in_chunk(chunk: bytes, heads: NDArray[np.uint64], by_head: ByHead) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from casenotes.errors import CasenotesError, MessageConflict, UsageError
 from casenotes.memory import Memory
+from casenotes.stores.sqlite.connect import is_part_of_store
 from casenotes.transfer.formats.detect import AUTO, choose_format
 from casenotes.transfer.lines import LeftOutLine, Line, MessageLine, Place, ReadOptions, RefusedLine, ThreadLine
 from casenotes.transfer.source import file_size, open_documents
@@ -64,6 +65,8 @@ async def import_file(
     A line that cannot be used is reported with its number and the import goes on. Killed half-way,
     the same call picks up where it stopped.
     """
+    if is_part_of_store(memory.location, path):
+        raise UsageError(f"{str(path)!r} is the store itself; name a file of conversations")
     total_bytes = file_size(path)
     with open_documents(path) as documents:
         unpacked_bytes = sum(document.size for document in documents) or 1

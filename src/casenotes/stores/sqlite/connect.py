@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,9 @@ BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 DAMAGE_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 UNWRITABLE_CODES = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 
+_CREATING = threading.Lock()
+"""Held from creating a file to closing its descriptor: no other thread may have it open in SQLite by then."""
+
 
 def path_of(url: str) -> Path | None:
     """The file of a URL such as sqlite:///relative.db or sqlite:////absolute.db; None in memory."""
@@ -31,20 +36,41 @@ def path_of(url: str) -> Path | None:
     return None if name == ":memory:" else Path(name)
 
 
+def database_files(path: Path) -> list[Path]:
+    """The file and what SQLite keeps beside it; beside its target, if it is a link."""
+    return [Path(f"{os.path.realpath(path)}{end}") for end in ("", "-wal", "-shm", "-journal")]
+
+
+def is_part_of_store(url: str, file: Path) -> bool:
+    """Whether that is a file of the store, which nobody but SQLite may open."""
+    path = path_of(url) if url.startswith("sqlite:") else None
+    return path is not None and Path(os.path.realpath(file)) in database_files(path)
+
+
 def create_private_file(path: Path) -> None:
-    """Make the file readable by its owner alone before SQLite writes into it."""
+    """Create a missing file, readable by its owner alone, before SQLite writes into it.
+
+    A file that exists is never opened here. POSIX drops all locks of a process on a file as soon as the process
+    closes any descriptor of it, and without SQLite's locks another process takes a log in use for abandoned.
+    """
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        with _CREATING:
+            os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if path.is_dir():
+            raise StoreUnavailable(f"{str(path)!r} is a directory; name a file in it") from None
+        if not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise _unwritable(path, os.strerror(errno.EACCES)) from None
     except FileNotFoundError:
         raise StoreUnavailable(
             f"cannot create {str(path)!r}: the directory {str(path.parent)!r} does not exist; create it first"
         ) from None
-    except IsADirectoryError:
-        raise StoreUnavailable(f"{str(path)!r} is a directory; name a file in it") from None
     except OSError as error:
-        raise StoreUnavailable(
-            f"cannot write {str(path)!r}: {error.strerror}; choose a place you may write to"
-        ) from None
+        raise _unwritable(path, str(error.strerror)) from None
+
+
+def _unwritable(path: Path, reason: str) -> StoreUnavailable:
+    return StoreUnavailable(f"cannot write {str(path)!r}: {reason}; choose a place you may write to")
 
 
 def check_ownership(path: Path) -> None:

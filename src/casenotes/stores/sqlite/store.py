@@ -48,6 +48,7 @@ from casenotes.stores.sqlite.connect import (
     check_ownership,
     connect,
     create_private_file,
+    database_files,
     path_of,
     store_errors,
 )
@@ -147,7 +148,7 @@ class SqliteStore:
             return await asyncio.to_thread(run)
 
     def _files(self) -> list[Path]:
-        return [Path(f"{self._path}{end}") for end in ("", "-wal", "-shm", "-journal")]
+        return database_files(self._path)
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with store_errors(self._path):

@@ -6,17 +6,21 @@ The loop lives in a thread of its own, so background work goes on between calls.
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from casenotes import memory as _async
-from casenotes.errors import StoreUnavailable
+from casenotes.errors import StoreUnavailable, UsageError
 from casenotes.events import Event, Listener
 from casenotes.intake import Input
+from casenotes.tasks import end
 from casenotes.types import (
     Appended,
     Attempt,
@@ -57,12 +61,86 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class PrivateLoop:
+    """An event loop in a thread of its own; calls from other threads wait for their result."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._gate = threading.Lock()
+        self._calls: set[Future[Any]] = set()
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._serve, name="casenotes-loop", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
+        for call in self._calls.copy():  # a task that ignored its cancellation: nobody else will answer it
+            call.cancel()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for a coroutine; raise where waiting would never end."""
+        try:
+            call = self._submit(work)
+        except BaseException:
+            work.close()
+            raise
+        try:
+            return call.result()
+        except CancelledError:
+            if not self._is_closing:
+                raise
+            raise StoreUnavailable(
+                "the memory was closed during this call; open it again and repeat it"
+            ) from None
+        finally:
+            call.cancel()  # if the caller was interrupted
+            self._calls.discard(call)
+
+    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        if os.getpid() != self._process:  # first: another thread may have held the lock during the fork
+            raise UsageError(
+                f"process {os.getpid()} was forked from process {self._process}, which opened this memory; "
+                "open the memory in the child process"
+            )
+        if threading.current_thread() is self._thread:
+            raise UsageError(
+                "a listener or callback called the memory in the memory's own thread, where the call would "
+                "wait for itself; make the call in another thread, or use casenotes.Memory and await it"
+            )
+        with self._gate:
+            if self._is_closing:
+                raise StoreUnavailable("the memory is closed; open it again")
+            call = asyncio.run_coroutine_threadsafe(work, self._loop)
+            self._calls.add(call)
+        return call
+
+    def close(self, opening: AbstractAsyncContextManager[Any] | None = None) -> None:
+        """Leave the context, cancel the calls under way and end the thread.
+
+        Waits for it, except in the thread itself, where a garbage collector may call this. A forked process and
+        an interpreter that shuts down have no such thread any more.
+        """
+        if os.getpid() != self._process or sys.is_finalizing():
+            return
+        with self._gate:
+            if self._is_closing:
+                return
+            self._is_closing = True
+            leaving = asyncio.run_coroutine_threadsafe(_leave(opening), self._loop)
+            leaving.add_done_callback(lambda _done: self._loop.call_soon_threadsafe(self._loop.stop))
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+            leaving.result()
+
+
 class Memory:
     """`casenotes.Memory` without `await`: the verbs, their arguments and results are the same."""
 
-    def __init__(self, memory: _async.Memory, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, memory: _async.Memory, loop: PrivateLoop) -> None:
         self._memory = memory
-        self._loop = loop
+        self._run = loop.run
 
     @classmethod
     def open(cls, url: str | None = None, **options: Any) -> AbstractContextManager[Memory]:
@@ -85,28 +163,21 @@ class Memory:
     @classmethod
     @contextmanager
     def _opened(cls, opening: AbstractAsyncContextManager[_async.Memory]) -> Iterator[Memory]:
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_forever, name="casenotes-loop", daemon=True)
-        thread.start()
+        loop = PrivateLoop()
         try:
-            memory = asyncio.run_coroutine_threadsafe(_enter(opening), loop).result()
+            memory = loop.run(_enter(opening))
             try:
                 yield cls(memory, loop)
             finally:
-                asyncio.run_coroutine_threadsafe(opening.__aexit__(None, None, None), loop).result()
+                loop.close(opening)
         finally:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
             loop.close()
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop.is_closed():
-            work.close()
-            raise StoreUnavailable("the memory is closed; open it again")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """See `casenotes.Memory.listen`; the listener is called in the thread of the private loop."""
+        """See `casenotes.Memory.listen`.
+
+        The listener runs in the thread of the private loop; calling the memory there raises UsageError.
+        """
         return self._memory.listen(listener)
 
     def size_of(self, message: Message) -> int:
@@ -393,6 +464,15 @@ class Memory:
     def check(self) -> list[Finding]:
         """See `casenotes.Memory.check`."""
         return self._run(self._memory.check())
+
+
+async def _leave(opening: AbstractAsyncContextManager[Any] | None) -> None:
+    try:
+        if opening is not None:
+            await opening.__aexit__(None, None, None)
+    finally:
+        await end(asyncio.all_tasks() - {asyncio.current_task()})
+        await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 async def _enter(opening: Any) -> _async.Memory:

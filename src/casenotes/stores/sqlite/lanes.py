@@ -11,6 +11,7 @@ idempotent.
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -66,6 +67,7 @@ class Lane:
         self._name = name
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._max_queued = 0
+        self._process = os.getpid()
         self._gate = threading.Lock()
         self._is_open = False
         self._connections: list[sqlite3.Connection] = []
@@ -73,6 +75,7 @@ class Lane:
 
     def start(self, threads: int, connect: Connect, max_queued: int) -> None:
         """Connect and begin to serve."""
+        self._process = os.getpid()
         self._max_queued = max_queued
         for number in range(threads):
             connection = connect()
@@ -90,6 +93,11 @@ class Lane:
 
     def submit(self, perform: Perform, item: Any) -> asyncio.Future[Any]:
         """Queue an item; jobs with the same `perform` may be performed together."""
+        if os.getpid() != self._process:  # the threads stayed behind: nobody would ever serve it
+            raise StoreUnavailable(
+                f"process {os.getpid()} was forked from process {self._process}, which opened this store; "
+                "open it in the child process"
+            )
         job = Job(perform, item, asyncio.get_running_loop())
         with self._gate:
             if not self._is_open:
@@ -103,7 +111,12 @@ class Lane:
         return job.future
 
     def close(self) -> None:
-        """Finish what is queued, then end the threads and close the connections."""
+        """Finish what is queued, then end the threads and close the connections.
+
+        Threads and connections of the process that a fork came from are not touched.
+        """
+        if os.getpid() != self._process:
+            return
         with self._gate:
             self._is_open = False
         for _ in self._threads:

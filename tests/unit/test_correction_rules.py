@@ -77,7 +77,7 @@ class TestProof:
         assert proof("We raised it today", new, old, seen) == "correction_is_older"
 
     @pytest.mark.parametrize(
-        "quote", ["We RAISED it today", "we raised it", "We raised it  today", "raised it tonight"]
+        "quote", ["We RAISED it today", "we raised it", "We raised ittoday", "raised it tonight"]
     )
     def test_quotes_are_exact(self, quote: str) -> None:
         old, new, seen = two(said(THEN, 1, 2))

@@ -98,3 +98,8 @@ def test_many_large_texts_are_bounded() -> None:
     guard = EchoGuard([*shown, "a" * 30 + "b"] + ["a" * 30 + chr(0x4E00 + i) for i in range(500)])
     assert not guard.is_echo(("a" * 30 + "z ") * 300)
     assert guard.is_echo("z" * 5_000 + shown[7][100:140])
+
+
+def test_r44_12_markdown_marks_and_decomposed_letters_hide_no_echo() -> None:
+    guard = EchoGuard(["the caf\xe9's clock is seven whole minutes late"])
+    assert guard.is_echo("the **cafe\u0301's** clock\nis `seven` whole minutes _late_")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from casenotes.learn.quotes import map_text
+from casenotes.learn.quotes import bare_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,7 @@ class _Runs:
 
 
 def _folded(text: str) -> str:
-    return map_text(text).casefold()
+    return bare_text(text).casefold()
 
 
 def _words(text: str) -> list[str]:

@@ -57,13 +57,6 @@ def without_unseen(text: str) -> str:
     return _DROPPED.sub("", text)
 
 
-def canonical(text: str) -> str:
-    """The text without characters that nobody sees, its letters composed with their marks (NFC)."""
-    seen = without_unseen(text)
-    pattern = _sequences(seen)
-    return re.sub(pattern, lambda match: _compose(match.group()), seen) if pattern else seen
-
-
 def alike(text: str) -> str:
     """The text with quotation marks, dashes and blanks each made one; its length stays."""
     return _BLANKS.sub(" ", text if text.isascii() else text.translate(_TABLE))

@@ -21,6 +21,7 @@ lint: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python bench/recall.py
 	$(BIN)/python bench/append.py
+	$(BIN)/python bench/growth.py
 	$(BIN)/python bench/import.py
 	$(BIN)/python bench/mixed.py
 	$(BIN)/python bench/turn.py

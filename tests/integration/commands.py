@@ -11,6 +11,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from casenotes.cli.app import main
+from casenotes.cli.output import console, errors
 
 
 def invoke(
@@ -22,6 +23,7 @@ def invoke(
 ) -> subprocess.CompletedProcess[str]:
     """Call the entry point, check its exit code and return what it printed."""
     variables = {"COLUMNS": "120", **environment}
+    console.width = errors.width = int(variables["COLUMNS"])  # they keep what they met when they were made
     arguments = sys.argv
     with contextlib.chdir(directory or os.curdir), CliRunner().isolation(input, variables) as streams:
         sys.argv = ["casenotes", *words]

@@ -112,6 +112,7 @@ Part = ToolCall | ToolResult
 class Message:
     """One thing said in a thread. The log fills in what is None: id, time, thread and sequence.
 
+    `metadata["speaker"]` names who said it, where that is neither the agent's user nor the agent.
     `tokens` is what it takes of a prompt, where it was counted before it was saved.
     """
 
@@ -246,7 +247,8 @@ class Scores:
 class Hit:
     """One search result: a message word for word, or an entry with its evidence.
 
-    `conflicts` are entries that say otherwise and are as current as this one.
+    Messages have a `speaker`: the name of who said it, the role where nobody is named. `conflicts` are
+    entries that say otherwise and are as current as this one.
     """
 
     kind: HitKind
@@ -261,6 +263,7 @@ class Hit:
     verified: bool = True
     status: EntryStatus = "active"
     conflicts: tuple[str, ...] = ()
+    speaker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,8 @@ async def test_postgres(postgres_url: str) -> None:
             connection.execute(f"ALTER TABLE casenotes.messages DROP COLUMN {column}")
         for column in ("run_seq", "parent_id", "apart", "tokens", "observe_at", "to_observe", "flush_at"):
             connection.execute(f"ALTER TABLE casenotes.threads DROP COLUMN {column}")
+        connection.execute("ALTER TABLE casenotes.spaces DROP COLUMN speakers")
+        connection.execute("ALTER TABLE casenotes.spaces ADD UNIQUE (model, dimensions, normalised)")
         connection.execute("DELETE FROM casenotes.migrations WHERE number > 1")
     async with opened(postgres_url, proposes(entry(SKEW, SAID))) as memory:
         assert len(await memory.history(MIRA)) == 2
@@ -103,3 +105,21 @@ async def test_turns_that_an_older_release_closes_beside_are_learned_from(store_
     async with opened(store_url, proposes(entry(SKEW, SAID))) as memory:
         await memory.work(once=True)
         assert ((await memory.stats()).queued_turns, (await memory.stats()).entries) == (0, 1)
+
+
+async def test_r07_26_only_a_store_that_holds_names_has_to_be_embedded_anew(tmp_path: Path) -> None:
+    for name, metadata in (("plain", None), ("named", '{"role": "Ana"}')):
+        path = tmp_path / f"{name}.db"
+        connection = first_schema(path)
+        connection.execute("UPDATE messages SET metadata = ?", (metadata,))
+        connection.execute("INSERT INTO spaces VALUES (7, 'hash-256', 256, 1, 1)")
+        connection.execute(
+            "INSERT INTO vectors VALUES ('support', 'mira', 7, 'message', 'm1', zeroblob(1024), 1)"
+        )
+        connection.commit()
+        connection.close()
+        async with opened(f"sqlite:///{path}") as memory:
+            (space,) = await memory._store.spaces()
+            assert (space.id, space.active, space.speakers) == (7, True, metadata is None)
+            assert (await memory.stats()).vectors == 1
+            assert all(finding.status != "failed" for finding in await memory.check())

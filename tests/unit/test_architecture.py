@@ -18,7 +18,7 @@ TIERS = (
     {"types", "errors", "characters"},
     {"masking"},
     {"credentials"},
-    {"config", "clock", "pairs", "tasks"},
+    {"config", "clock", "pairs", "speakers", "tasks"},
     {"tokens", "events", "intake", "tracing", "prompt"},
     {"models", "stores"},
     {"recall"},

@@ -81,7 +81,7 @@ def print_hits(hits: Sequence[Hit], full: bool = False) -> None:
     for rank, hit in enumerate(hits, 1):
         title = Text.assemble(
             (f"{rank}. ", "bold"),
-            (f"{hit.role or hit.kind}", "bold"),
+            (excerpt(hit.speaker or hit.kind, 80), "bold"),
             f"  {hit.created_at:%Y-%m-%d %H:%M}  thread ",
             (excerpt(hit.thread_id or "-", 40), "cyan"),
             (f"  {state}" if (state := _state(hit)) else "", "yellow"),

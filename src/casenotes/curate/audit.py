@@ -17,6 +17,7 @@ from casenotes.learn.claims import Sources, differ, unsupported
 from casenotes.learn.echo import EchoGuard
 from casenotes.learn.evidence import ALLOWED_ROLES
 from casenotes.learn.normalise import collapse
+from casenotes.learn.speakers import shown_name
 from casenotes.masking import mask
 from casenotes.stores.learned_rows import quote_hash
 from casenotes.stores.learning import Corroboration
@@ -102,8 +103,9 @@ async def _sources(desk: Desk, scope: Scope, page: Sequence[Entry], threads: dic
     rows = await desk.store.revisions.evidence(scope, [entry.id for entry in page])
     messages = await desk.store.messages(scope, list({row.message_id for row in rows}))
     for thread in {str(message.thread_id) for message in messages.values()} - threads.keys():
-        said = [message.text async for message in _spoken(desk, replace(scope, thread_id=thread))]
-        threads[thread] = Sources([mask(collapse(text)) for text in said])
+        said = [message async for message in _spoken(desk, replace(scope, thread_id=thread))]
+        names = {name for message in said if (name := shown_name(message))}
+        threads[thread] = Sources([*(mask(collapse(message.text)) for message in said), *sorted(names)])
     by_entry = {entry.id: [row for row in rows if row.entry_id == entry.id] for entry in page}
     return _Sources(by_entry, messages, threads)
 

@@ -153,7 +153,8 @@ async def _beside(desk: Desk, tools: Tools, store: Store) -> Tools:
     record = await store.claim_space(*current.record.key)
     space = SpaceInUse(store, CurrentSpace(record, current.embedder), tools.events)
     filler = VectorFiller(store, space, tools.events)
-    searcher = Searcher(store, space, filler, desk.searcher.settings, tools.clock, tools.events)
+    known = desk.searcher
+    searcher = Searcher(store, space, filler, known.settings, tools.clock, tools.events, known.name_of)
     asker, reflector = tools.asker.without_limit(), tools.reflector.without_limit()
     return replace(tools, store=store, searcher=searcher, space=space, asker=asker, reflector=reflector)
 

@@ -127,4 +127,4 @@ def _line(hit: Hit, now: datetime) -> str:
     age = age_label(hit.created_at, now)
     if hit.kind == "entry":
         return entry_line(hit.content, age, not hit.verified, bool(hit.conflicts))
-    return message_line(hit.role or "user", hit.content, age, MAX_QUOTE_CHARACTERS)
+    return message_line(hit.speaker or "user", hit.content, age, MAX_QUOTE_CHARACTERS)

@@ -37,6 +37,7 @@ from casenotes.learn.transcript import TAG_OPENERS
 from casenotes.masking import mask
 from casenotes.models.parse import parse_object
 from casenotes.recall.words import STOP_WORDS
+from casenotes.speakers import name_of
 from casenotes.types import Message
 
 MAX_MESSAGES = 20
@@ -69,8 +70,15 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def user_texts(messages: Sequence[Message]) -> list[str]:
-    """What the user said, without secrets; of a very long turn the newest part."""
-    said = [message.text for message in messages if message.role == "user" and message.text.strip()]
+    """What the user said, without secrets; of a very long turn the newest part.
+
+    What is said under a name may be anybody's words, so it tells nothing about the user.
+    """
+    said = [
+        message.text
+        for message in messages
+        if message.role == "user" and message.text.strip() and name_of(message) is None
+    ]
     return [mask(text)[:MESSAGE_CHARACTERS] for text in said[-MAX_MESSAGES:]]
 
 

@@ -9,6 +9,7 @@ from casenotes.config import SemanticRecallSettings
 from casenotes.layers.base import BaseLayer, LayerScope, Recalled, RecallRequest, TokenRange
 from casenotes.layers.fit import Fitting
 from casenotes.learn.prompts import prompt
+from casenotes.learn.speakers import shown_name
 from casenotes.masking import mask
 from casenotes.recall.render import block, message_line, time_label
 from casenotes.recall.search import Searcher
@@ -94,7 +95,8 @@ def _lines(passage: Passage) -> Iterator[str]:
     for message in passage:
         if message.text.strip():
             said = mask(message.text)
-            yield message_line(message.role, said, time_label(_time(message)), MAX_QUOTE_CHARACTERS)
+            speaker = shown_name(message) or message.role
+            yield message_line(speaker, said, time_label(_time(message)), MAX_QUOTE_CHARACTERS)
 
 
 def _time(message: Message) -> datetime:

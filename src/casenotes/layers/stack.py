@@ -30,6 +30,7 @@ from casenotes.layers.subagents import LOG
 from casenotes.layers.titles import TitleLayer
 from casenotes.learn.ask import Asker
 from casenotes.learn.pipeline import Tools
+from casenotes.learn.speakers import shown_name
 from casenotes.models.embed import Embedder
 from casenotes.models.workers import Workers
 from casenotes.observe.breaker import Breaker
@@ -98,7 +99,7 @@ class Builder:
         settings, store = self._settings, self._store
         space = SpaceInUse(store, await open_space(store, embedder), self._events, embedder_of)
         filler = VectorFiller(store, space, self._events)
-        searcher = Searcher(store, space, filler, settings.search, self._clock, self._events)
+        searcher = Searcher(store, space, filler, settings.search, self._clock, self._events, shown_name)
         tools = self._extraction(searcher, space)
         own = [layer for layer in self._own(searcher, tools) if layer is not None]
         layers = registered(given, own, RESERVED)

@@ -95,8 +95,8 @@ def hit_values(hit: Hit) -> dict[str, Any]:
             "final": round(scores.final, 4),
         },
     }
-    if hit.role:
-        values["speaker"] = hit.role
+    if hit.speaker:
+        values["speaker"] = hit.speaker
     if not hit.verified:
         values["unverified"] = True
     if hit.conflicts:

@@ -26,6 +26,7 @@ from casenotes.learn.normalise import collapse, content_hash, cut, is_visible
 from casenotes.learn.prompts import prompt
 from casenotes.learn.save import all_evidence, to_be_saved
 from casenotes.learn.similar import decide, same_turn
+from casenotes.learn.speakers import shown_name
 from casenotes.learn.transcript import CONTEXT_MESSAGES, known_memory, prompts
 from casenotes.learn.work import Draft, FinishedTurn, Work, refused
 from casenotes.masking import mask
@@ -225,7 +226,8 @@ def judged(work: Work) -> Work:
     turn = [passage(message) for message in work.turn.messages]
     before = [passage(message) for message in work.turn.before]
     echoes = EchoGuard([mask(text) for text in work.turn.shown])
-    sources = Sources(said(turn, before))
+    names = filter(None, map(shown_name, (*work.turn.messages, *work.turn.before)))
+    sources = Sources([*said(turn, before), *names])
 
     def checked(draft: Draft) -> Draft:
         verdict = judge(draft.candidate, turn, before, echoes, sources)

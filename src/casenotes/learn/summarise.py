@@ -9,6 +9,7 @@ from typing import Any
 from casenotes.learn.instructions import instruction_in
 from casenotes.learn.normalise import collapse, cut, storable
 from casenotes.learn.prompts import filled
+from casenotes.learn.speakers import shown_name
 from casenotes.learn.transcript import TAG_OPENERS, masked, spoken
 from casenotes.masking import mask
 from casenotes.tokens import TokenCounter
@@ -32,7 +33,7 @@ def heuristic(messages: Sequence[Message], outcome: Outcome, max_characters: int
 
 def truncated(messages: Sequence[Message], outcome: Outcome, max_characters: int) -> str:
     """The beginning of the run, word for word."""
-    said = " | ".join(f"{message.role}: {message.text}" for message in spoken(messages))
+    said = " | ".join(f"{shown_name(m) or m.role}: {m.text}" for m in spoken(messages))
     return _short(said, max_characters) or f"{ENDED[outcome]}, and nothing was said."
 
 
@@ -57,6 +58,8 @@ def _row(message: Message) -> dict[str, Any]:
     text = masked(message).text if message.role != "tool" else ""
     called = [part.name for part in message.parts if isinstance(part, ToolCall)]
     row: dict[str, Any] = {"role": message.role, "text": text[:MAX_MESSAGE_CHARACTERS]}
+    if name := shown_name(message):
+        row["speaker"] = name
     return row | ({"tools_called": called} if called else {})
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from casenotes.learn.prompts import filled
+from casenotes.learn.speakers import shown_name
 from casenotes.masking import mask
 from casenotes.recall.render import inert
 from casenotes.tokens import TokenCounter
@@ -93,7 +94,10 @@ def known_memory(entries: Sequence[str], profile: Sequence[str] = ()) -> str:
 
 
 def _row(message: Message) -> dict[str, Any]:
-    return {"role": OBSERVATION if message.role == "system" else message.role, "text": message.text}
+    row = {"role": OBSERVATION if message.role == "system" else message.role}
+    if name := shown_name(message):
+        row["speaker"] = name
+    return {**row, "text": message.text}
 
 
 def _short(message: Message) -> Message:

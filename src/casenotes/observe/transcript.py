@@ -13,6 +13,7 @@ from datetime import date, datetime, tzinfo
 from typing import Any, NamedTuple
 
 from casenotes.learn.prompts import filled
+from casenotes.learn.speakers import shown_name
 from casenotes.learn.transcript import TAG_OPENERS, pieces, windows
 from casenotes.masking import mask
 from casenotes.pairs import answered
@@ -69,7 +70,12 @@ def observer_prompt(transcript: str, log: str, session: str) -> str:
 
 def read_texts(messages: Sequence[Message]) -> list[str]:
     """All that a batch says, text by text."""
-    return [text for message in messages for text in (message.text, *map(part_text, message.parts)) if text]
+    return [
+        text
+        for message in messages
+        for text in (shown_name(message), message.text, *map(part_text, message.parts))
+        if text
+    ]
 
 
 def without_blocks(text: str) -> str:
@@ -119,6 +125,8 @@ def _rows(
 ) -> Iterable[dict[str, Any]]:
     """A message as one row; a text that is too long for one request goes on in others."""
     head: dict[str, Any] = {"role": message.role}
+    if name := shown_name(message):
+        head["speaker"] = name
     if message.created_at is not None:
         moment = local_time(message.created_at, zone)
         head = {"time": f"{weekday(date.fromisoformat(moment[:10]))} {moment}"} | head

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,7 +20,13 @@ MAX_BLOCK_CHARACTERS = 8_000
 """A block quotes less than this; what is cut off here cannot be half a secret in what is shown."""
 
 
-async def read_hits(store: Store, scope: Scope, found: Sequence[Found], *, as_block: bool = False) -> list[Hit]:
+NameOf = Callable[[Message], str | None]
+"""How the name of who said a message is shown."""
+
+
+async def read_hits(
+    store: Store, scope: Scope, found: Sequence[Found], name_of: NameOf, *, as_block: bool = False
+) -> list[Hit]:
     """The hits in order; what was removed in the meantime is left out.
 
     A block shows no quotes, which saves reading the messages they stand in, and of messages only what
@@ -37,7 +43,7 @@ async def read_hits(store: Store, scope: Scope, found: Sequence[Found], *, as_bl
             for key, message in messages.items()
             if _is_worth_quoting(message)
         }
-    make = partial(_hits, found, entries, messages)
+    make = partial(_hits, found, entries, messages, name_of)
     is_long = sum(len(message.text) for message in messages.values()) > INLINE_CHARACTERS
     hits = await asyncio.to_thread(make) if is_long else make()
     return with_conflicts(hits, conflicts)
@@ -68,9 +74,16 @@ def with_conflicts(hits: Sequence[Hit], pairs: Sequence[tuple[str, str]]) -> lis
     return ordered
 
 
-def _hits(found: Sequence[Found], entries: Mapping[str, Entry], messages: Mapping[str, Message]) -> list[Hit]:
-    hits = (_hit(kind, item_id, ranked, entries, messages) for kind, item_id, ranked in found)
-    return [hit for hit in hits if hit is not None]
+def _hits(
+    found: Sequence[Found], entries: Mapping[str, Entry], messages: Mapping[str, Message], name_of: NameOf
+) -> list[Hit]:
+    hits = []
+    for kind, item_id, ranked in found:
+        if kind == "entry" and item_id in entries:
+            hits.append(_entry_hit(entries[item_id], ranked, messages))
+        elif kind == "message" and item_id in messages:
+            hits.append(_message_hit(messages[item_id], ranked, name_of))
+    return hits
 
 
 def _is_worth_quoting(message: Message) -> bool:
@@ -88,14 +101,6 @@ async def read_entries(store: Store, scope: Scope, ids: Sequence[str]) -> dict[s
         entry.id: replace(entry, evidence=tuple(shown_quote(quote, messages) for quote in entry.evidence))
         for entry in entries.values()
     }
-
-
-def _hit(
-    kind: str, item_id: str, ranked: Ranked, entries: Mapping[str, Entry], messages: Mapping[str, Message]
-) -> Hit | None:
-    if kind == "entry":
-        return _entry_hit(entries[item_id], ranked, messages) if item_id in entries else None
-    return _message_hit(messages[item_id], ranked) if item_id in messages else None
 
 
 def _entry_hit(entry: Entry, ranked: Ranked, messages: Mapping[str, Message]) -> Hit:
@@ -131,7 +136,7 @@ def masked_slice(text: str, start: int, end: int) -> str:
     return "".join((*pieces, text[position:end]))
 
 
-def _message_hit(message: Message, ranked: Ranked) -> Hit:
+def _message_hit(message: Message, ranked: Ranked, name_of: NameOf) -> Hit:
     if message.id is None or message.created_at is None:
         raise AssertionError(f"stored message without id or time: {message!r:.80}")
     return Hit(
@@ -144,4 +149,5 @@ def _message_hit(message: Message, ranked: Ranked) -> Hit:
         evidence=(),
         scores=ranked.scores,
         role=message.role,
+        speaker=name_of(message) or message.role,
     )

@@ -22,6 +22,7 @@ from casenotes.models.embed import Matrix
 from casenotes.recall.lexical import Floats, LexicalIndex
 from casenotes.recall.matrix import VectorTable
 from casenotes.recall.rank import RANKERS, Ranked, Signals, Verbosity, is_anything_relevant
+from casenotes.speakers import searched_text
 from casenotes.stores.base import Changes, Document, Freshness, VectorRow
 from casenotes.types import SPEAKERS, HitKind, Scope
 
@@ -43,8 +44,11 @@ JUDGED_HITS = 10
 class ScopeIndex:
     """Everything search needs of one scope; safe to use from several threads."""
 
-    def __init__(self, space_id: int, dimensions: int, settings: SearchSettings) -> None:
+    def __init__(
+        self, space_id: int, dimensions: int, settings: SearchSettings, *, speakers: bool = True
+    ) -> None:
         self.space_id = space_id
+        self._speakers = speakers  # whether names of speakers are part of what is searched
         self.freshness = Freshness(0, 0)
         self._settings = settings
         self._ranker = RANKERS[settings.ranker]
@@ -100,13 +104,16 @@ class ScopeIndex:
             added = [document for document in changes.documents if self._add(document)]
             for document in changes.documents:
                 self._set_state(document)
-            self._lexicon.add(self._ranker.terms(mask(document.text)) for document in added)
+            self._lexicon.add(self._ranker.terms(mask(self._searched(document))) for document in added)
             for document in added:
                 if document.kind == "message":
                     self._verbosity.count(document.role, len(document.text))
             self._vectors.grow(len(self._ids))
             self._fill(changes.vectors)
             self.freshness = changes.freshness
+
+    def _searched(self, document: Document) -> str:
+        return searched_text(document.speaker if self._speakers else None, document.text)
 
     def _add(self, document: Document) -> bool:
         """Make a row for a document; False if it has one."""

@@ -121,7 +121,8 @@ async def _fill_scope(run: _Run, size: ScopeSize) -> None:
 
 
 async def _fill_batch(run: _Run, scope: Scope, items: Sequence[Unembedded]) -> int:
-    made = await make_vectors(run.embedder, [item for item in items if item.text.strip()])
+    texts = [item for item in items if item.text.strip()]
+    made = await make_vectors(run.embedder, texts, speakers=run.space.speakers)
     saved = await run.store.put_vectors(scope, run.space.id, made.rows)
     if made.rows and not saved:
         await _check_space_exists(run)
@@ -164,6 +165,13 @@ def space_finding(spaces: Sequence[SpaceRecord]) -> Finding:
             f"a change of embedder was not finished: {active.model if active else 'none'} is in use, "
             f"vectors of {', '.join(others)} are there too",
             "run `casenotes reembed NAME` with the embedder you want",
+        )
+    if active and not active.speakers:
+        return Finding(
+            "embedding space",
+            "warning",
+            f"{active.model}: made before names of speakers were searched; they are shown only",
+            "run `casenotes reembed` with the same embedder to search them too",
         )
     return Finding(
         "embedding space", "ok", f"{active.model} ({active.dimensions} dimensions)" if active else "none"

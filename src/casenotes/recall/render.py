@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from casenotes.characters import BLANK, LESS_THAN, UNSEEN
-from casenotes.types import Role
 
 _UNSEEN = re.compile(f"[{UNSEEN}\ud800-\udfff]+")
 _BLANKS = re.compile(f"[{BLANK}]+")
@@ -41,8 +40,8 @@ def entry_line(content: str, age: str, unverified: bool, contradicted: bool = Fa
     return f"{inert(content)} ({'unverified, ' if unverified else ''}{age}{warning})"
 
 
-def message_line(role: Role, text: str, age: str, max_characters: int) -> str:
-    """What somebody said, word for word, with their role and its age; cut with … if it is long.
+def message_line(speaker: str, text: str, age: str, max_characters: int) -> str:
+    """What somebody said, word for word, with their name or role and its age; cut with … if it is long.
 
     Quotation marks within are escaped, and backslashes where they would escape the escape or the end: what
     was said cannot end the quote and go on as somebody else.
@@ -50,7 +49,7 @@ def message_line(role: Role, text: str, age: str, max_characters: int) -> str:
     said = _QUOTE.sub(_escaped, inert(text))
     if len(said) > max_characters:
         said = said[: max(0, max_characters - 1)].rstrip() + "…"
-    return f'{role} said: "{said}" ({age})'
+    return f'{inert(speaker)} said: "{said}" ({age})'
 
 
 def _escaped(quote: re.Match[str]) -> str:

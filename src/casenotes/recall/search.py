@@ -15,7 +15,7 @@ from casenotes.errors import InvalidScope, SpaceMismatch, UsageError
 from casenotes.events import Events
 from casenotes.masking import mask
 from casenotes.models.embed import Embedder, Matrix, embed_query
-from casenotes.recall.hits import read_hits
+from casenotes.recall.hits import NameOf, read_hits
 from casenotes.recall.index import Found, IndexCache, IndexSize, ScopeIndex
 from casenotes.recall.lexical import Floats
 from casenotes.recall.space import CurrentSpace, SpaceInUse
@@ -76,6 +76,7 @@ class Searcher:
         settings: SearchSettings,
         clock: Clock,
         events: Events,
+        name_of: NameOf,
     ) -> None:
         self._store = store
         self._space = space
@@ -83,6 +84,7 @@ class Searcher:
         self.settings = settings
         self._clock = clock
         self._events = events
+        self.name_of = name_of
         self._embeddings: dict[tuple[int, str], _Shared] = {}
         self._refreshing: dict[Scope, asyncio.Task[ScopeIndex]] = {}
         self.cache = IndexCache(settings.index_cache_bytes)
@@ -129,7 +131,9 @@ class Searcher:
 
     async def read(self, scope: Scope, found: Sequence[Found], *, as_block: bool = False) -> list[Hit]:
         """What was found, as hits."""
-        return await read_hits(self._store, scope, found, as_block=as_block) if found else []
+        if not found:
+            return []
+        return await read_hits(self._store, scope, found, self.name_of, as_block=as_block)
 
     async def nearest_entries(
         self, scope: Scope, space_id: int, vectors: Matrix, least: float, limit: int
@@ -324,7 +328,8 @@ class Searcher:
             await self._space.follow()
             if self._space.current.record.id == space.id:
                 settings = self.settings.for_embedder(space.model)
-                return ScopeIndex(space.id, space.dimensions, settings), changes
+                index = ScopeIndex(space.id, space.dimensions, settings, speakers=space.speakers)
+                return index, changes
 
     async def close(self) -> None:
         """Wait for refreshes that lost their caller, and end embeddings that did."""

@@ -18,6 +18,7 @@ from casenotes.events import Events
 from casenotes.masking import mask
 from casenotes.models.embed import Embedder, embed_texts
 from casenotes.recall.space import SpaceInUse
+from casenotes.speakers import name_of, searched_text
 from casenotes.stores.base import Store, Unembedded, VectorRow
 from casenotes.tasks import end
 from casenotes.types import Entry, HitKind, Message, Scope
@@ -148,7 +149,7 @@ class VectorFiller:
         wanted = [item for item in batch if item.text.strip() and item.id not in hopeless]
         try:
             async with self._places:
-                made = await make_vectors(space.embedder, wanted)
+                made = await make_vectors(space.embedder, wanted, speakers=space.record.speakers)
             saved = await self._store.put_vectors(scope, space.record.id, made.rows)
             if made.rows and not saved:  # the items or the whole space may be gone
                 await self._space.follow()
@@ -172,7 +173,7 @@ class VectorFiller:
 def waiting_message(message: Message) -> Unembedded:
     """A message as something to be embedded."""
     place = (message.thread_id or "", message.seq or 0)
-    return Unembedded("message", str(message.id), message.search_text, place)
+    return Unembedded("message", str(message.id), message.search_text, place, name_of(message))
 
 
 def _waiting_entry(entry: Entry) -> Unembedded:
@@ -186,14 +187,18 @@ class MadeVectors(NamedTuple):
     unusable: list[tuple[Unembedded, BadVector]]
 
 
-async def make_vectors(embedder: Embedder, items: Sequence[Unembedded]) -> MadeVectors:
-    """Embed items together; where that gives a bad vector, one by one, to find whose it is."""
+async def make_vectors(embedder: Embedder, items: Sequence[Unembedded], *, speakers: bool) -> MadeVectors:
+    """Embed items together, with their `speakers`' names where the space has them.
+
+    Where that gives a bad vector, one by one, to find whose it is.
+    """
+    texts = [searched_text(item.speaker if speakers else None, item.text) for item in items]
     try:
-        matrix = await embed_texts(embedder, [mask(item.text) for item in items])
+        matrix = await embed_texts(embedder, [mask(text) for text in texts])
     except BadVector as error:
         if len(items) == 1:
             return MadeVectors([], [(items[0], error)])
-        apart = [await make_vectors(embedder, [item]) for item in items]
+        apart = [await make_vectors(embedder, [item], speakers=speakers) for item in items]
         return MadeVectors(
             [r for made in apart for r in made.rows], [u for made in apart for u in made.unusable]
         )

@@ -81,6 +81,7 @@ class Document:
     text: str
     status: EntryStatus = "active"
     valid_until: float = math.inf
+    speaker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ class Unembedded:
     id: str
     text: str
     place: tuple[str, int]
+    speaker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +118,17 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class SpaceRecord:
-    """An embedding space that a store knows; search uses the active one."""
+    """An embedding space that a store knows; search uses the active one.
+
+    Its vectors are made of texts with the names of `speakers`, unless it was made before there were any.
+    """
 
     id: int
     model: str
     dimensions: int
     normalised: bool
     active: bool
+    speakers: bool = True
 
     @property
     def key(self) -> SpaceKey:
@@ -310,7 +316,10 @@ class Store(Protocol):
         ...
 
     async def add_space(self, model: str, dimensions: int, normalised: bool) -> SpaceRecord:
-        """That space, made beside the active one if the store does not know it yet."""
+        """That space, made beside the active one if the store does not know it yet.
+
+        One made before vectors knew the names of speakers is another space.
+        """
         ...
 
     async def activate_space(self, space_id: int) -> None:

@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any
 
 from casenotes.errors import InvalidScope, MessageConflict, StoreError
+from casenotes.speakers import speaker_name
 from casenotes.stores.base import Document, SpaceKey, Unembedded
 from casenotes.types import Message, Part, Scope, Thread, ToolCall, ToolResult
 
@@ -51,10 +52,10 @@ def cursor_values(after: Unembedded | None) -> dict[str, str | int]:
 
 def unembedded_message(row: Sequence[Any]) -> Unembedded:
     """A message that waits for a vector."""
-    message_id, thread_id, seq, role, text, parts = row
+    message_id, thread_id, seq, role, text, parts, metadata = row
     if parts:
         text = Message(role, text, parts=decode_parts(parts)).search_text
-    return Unembedded("message", message_id, text, (thread_id, seq))
+    return Unembedded("message", message_id, text, (thread_id, seq), _speaker(role, metadata))
 
 
 def unembedded_entry(row: Sequence[Any]) -> Unembedded:
@@ -101,10 +102,15 @@ def thread_from_row(row: Sequence[Any], time: Callable[[Any], datetime]) -> Thre
 
 def document_from_row(row: Sequence[Any], seconds: Callable[[Any], float]) -> Document:
     """What search reads of a message row; `seconds` turns the backend's time into seconds since 1970."""
-    message_id, thread_id, created_at, role, text, parts = row
+    message_id, thread_id, created_at, role, text, parts, metadata = row
     if parts:
         text = Message(role, text, parts=decode_parts(parts)).search_text
-    return Document("message", message_id, thread_id, seconds(created_at), role, text)
+    speaker = _speaker(role, metadata)
+    return Document("message", message_id, thread_id, seconds(created_at), role, text, speaker=speaker)
+
+
+def _speaker(role: str, metadata: str | None) -> str | None:
+    return speaker_name(role, decode_metadata(metadata)) if metadata else None
 
 
 def encode_parts(parts: Sequence[Part]) -> str | None:

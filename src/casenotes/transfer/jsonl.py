@@ -56,7 +56,7 @@ def _thread_line(number: int, item: Mapping[str, Any], options: ReadOptions) -> 
     title = item.get("title")
     if title is not None and not isinstance(title, str):
         raise InvalidMessage("the field 'title' must be a string")
-    metadata = _metadata(item.get("metadata"), None) or None
+    metadata = _metadata(item.get("metadata")) or None
     return ThreadLine(number, _scope(item, options), title, metadata)
 
 
@@ -68,8 +68,11 @@ def _message_line(
     text = item.get("text", item.get("content"))
     if not isinstance(text, str):
         raise InvalidMessage("no text: the field 'text' must be a string")
-    role, replaced = known_role(item.get("role"))
-    metadata = _metadata(item.get("metadata"), replaced)
+    speaker, given_role = _text(item, "speaker"), item.get("role")
+    role, replaced = known_role(speaker if given_role is None else given_role)
+    if given_role is not None:
+        speaker = speaker or _text(item, "name")
+    metadata = _metadata(item.get("metadata"), replaced, speaker)
     time = parse_time(item.get("time"), options)
     message = Message(
         role,
@@ -101,10 +104,16 @@ def _scope(item: Mapping[str, Any], options: ReadOptions) -> Scope:
     return Scope(agent, resource, thread)
 
 
-def _metadata(given: object, replaced_role: str | None) -> dict[str, Any]:
+def _text(item: Mapping[str, Any], name: str) -> str | None:
+    value = item.get(name)
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _metadata(given: object, replaced_role: str | None = None, speaker: str | None = None) -> dict[str, Any]:
     if given is not None and not isinstance(given, dict):
         raise InvalidMessage("the field 'metadata' must be an object")
-    return {**(given or {}), **({"role": replaced_role} if replaced_role else {})}
+    noted = {"role": replaced_role, "speaker": speaker if speaker != replaced_role else None}
+    return {**(given or {}), **{key: value for key, value in noted.items() if value}}
 
 
 def _parts(given: object) -> tuple[Any, ...]:

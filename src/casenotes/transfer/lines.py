@@ -14,7 +14,8 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
 from casenotes.errors import InvalidMessage
-from casenotes.types import ROLES, ChildScope, Message, Role, Scope
+from casenotes.speakers import role_of
+from casenotes.types import ChildScope, Message, Role, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +116,11 @@ class Format:
 
 
 def known_role(given: object) -> tuple[Role, str | None]:
-    """The role, and what it replaces: speakers we do not know speak as users."""
-    for role in ROLES:
-        if given == role:
-            return role, None
+    """The role, and the name of a speaker, or of a kind of text, that stood in its place."""
     if given is None:
         return "user", None
-    return "user", str(given)
+    role = role_of(given)
+    return (role, None) if role else ("user", str(given))
 
 
 def own_id(given: object) -> str | None:

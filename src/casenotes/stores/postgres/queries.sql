@@ -136,7 +136,7 @@ UPDATE casenotes.threads SET title = %(title)s
 SELECT epoch, change FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s
 
 -- name: changed_messages
-SELECT message_id, thread_id, created_at, role, text, parts FROM casenotes.messages
+SELECT message_id, thread_id, created_at, role, text, parts, metadata FROM casenotes.messages
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND change > %(after)s AND NOT hidden
  ORDER BY change, thread_id, seq
 
@@ -156,11 +156,11 @@ SELECT kind, item_id, vector FROM casenotes.vectors
 LOCK TABLE casenotes.spaces IN SHARE ROW EXCLUSIVE MODE
 
 -- name: spaces
-SELECT space_id, model, dimensions, normalised, active FROM casenotes.spaces ORDER BY space_id
+SELECT space_id, model, dimensions, normalised, active, speakers FROM casenotes.spaces ORDER BY space_id
 
 -- name: insert_space
-INSERT INTO casenotes.spaces (model, dimensions, normalised, active)
-VALUES (%(model)s, %(dimensions)s, %(normalised)s, %(active)s)
+INSERT INTO casenotes.spaces (model, dimensions, normalised, active, speakers)
+VALUES (%(model)s, %(dimensions)s, %(normalised)s, %(active)s, true)
 
 -- name: deactivate_spaces
 UPDATE casenotes.spaces SET active = false WHERE active
@@ -225,7 +225,7 @@ SELECT entry_id, content FROM casenotes.entries AS e
  ORDER BY entry_id LIMIT %(limit)s
 
 -- name: unembedded
-SELECT message_id, thread_id, seq, role, text, parts
+SELECT message_id, thread_id, seq, role, text, parts, metadata
   FROM casenotes.messages AS m
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s
    AND (trim(text) <> '' OR parts IS NOT NULL) AND NOT hidden

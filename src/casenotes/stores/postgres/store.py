@@ -309,7 +309,7 @@ class PostgresStore:
                     "row-level security shows this role one scope at a time; change the embedder as the owner "
                     "of the tables"
                 )
-            same = [record for record in known if record.key == space]
+            same = [record for record in known if record.key == space and record.speakers]
             return same[0] if same else await self._insert_space(connection, space, active=False)
 
     @asynccontextmanager
@@ -321,7 +321,8 @@ class PostgresStore:
 
     async def _insert_space(self, connection: Connection, space: SpaceKey, *, active: bool) -> SpaceRecord:
         await connection.execute(self._sql["insert_space"], space_values(space) | {"active": active})
-        return next(record for record in await self._spaces(connection) if record.key == space)
+        known = await self._spaces(connection)
+        return next(record for record in known if record.key == space and record.speakers)
 
     async def activate_space(self, space_id: int) -> None:
         """See Store.activate_space."""

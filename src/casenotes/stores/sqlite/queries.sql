@@ -128,7 +128,7 @@ UPDATE threads SET title = :title
 SELECT epoch, change FROM scopes WHERE agent_id = :agent AND resource_id = :resource
 
 -- name: all_messages
-SELECT rowid, message_id, thread_id, created_at, role, text, parts FROM messages
+SELECT rowid, message_id, thread_id, created_at, role, text, parts, metadata FROM messages
  WHERE agent_id = :agent AND resource_id = :resource AND hidden = 0
 
 -- name: changed_threads
@@ -137,7 +137,7 @@ SELECT thread_id FROM threads
 
 -- name: newest_first
 -- Read row by row and left off at the first change number that is known.
-SELECT change, rowid, message_id, thread_id, created_at, role, text, parts FROM messages
+SELECT change, rowid, message_id, thread_id, created_at, role, text, parts, metadata FROM messages
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND hidden = 0
  ORDER BY seq DESC
 
@@ -153,11 +153,11 @@ SELECT kind, item_id, vector FROM vectors
  ORDER BY change, rowid
 
 -- name: spaces
-SELECT space_id, model, dimensions, normalised, active FROM spaces ORDER BY space_id
+SELECT space_id, model, dimensions, normalised, active, speakers FROM spaces ORDER BY space_id
 
 -- name: insert_space
-INSERT INTO spaces (space_id, model, dimensions, normalised, active)
-VALUES (:space, :model, :dimensions, :normalised, :active)
+INSERT INTO spaces (space_id, model, dimensions, normalised, active, speakers)
+VALUES (:space, :model, :dimensions, :normalised, :active, 1)
 
 -- name: deactivate_spaces
 UPDATE spaces SET active = 0 WHERE active = 1
@@ -209,7 +209,7 @@ SELECT entry_id, content FROM entries AS e
  ORDER BY entry_id LIMIT :limit
 
 -- name: unembedded
-SELECT message_id, thread_id, seq, role, text, parts FROM messages AS m
+SELECT message_id, thread_id, seq, role, text, parts, metadata FROM messages AS m
  WHERE agent_id = :agent AND resource_id = :resource
    AND (trim(text) <> '' OR parts IS NOT NULL) AND hidden = 0
    AND NOT EXISTS (SELECT 1 FROM vectors AS v

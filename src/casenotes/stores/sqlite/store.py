@@ -273,8 +273,8 @@ class SqliteStore:
     def _spaces(self, connection: sqlite3.Connection) -> list[SpaceRecord]:
         rows = connection.execute(self._sql["spaces"]).fetchall()
         return [
-            SpaceRecord(space_id, model, dimensions, bool(normalised), bool(active))
-            for space_id, model, dimensions, normalised, active in rows
+            SpaceRecord(space_id, model, dimensions, bool(normalised), bool(active), bool(speakers))
+            for space_id, model, dimensions, normalised, active, speakers in rows
         ]
 
     async def claim_space(self, model: str, dimensions: int, normalised: bool) -> SpaceRecord:
@@ -293,7 +293,7 @@ class SqliteStore:
         )
 
     def _add_space(self, connection: sqlite3.Connection, space: SpaceKey) -> SpaceRecord:
-        known = {record.key: record for record in self._spaces(connection)}
+        known = {record.key: record for record in self._spaces(connection) if record.speakers}
         return known.get(space) or self._insert_space(connection, space, active=False)
 
     def _insert_space(self, connection: sqlite3.Connection, space: SpaceKey, *, active: bool) -> SpaceRecord:

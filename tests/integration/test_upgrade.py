@@ -107,7 +107,7 @@ async def test_turns_that_an_older_release_closes_beside_are_learned_from(store_
         assert ((await memory.stats()).queued_turns, (await memory.stats()).entries) == (0, 1)
 
 
-async def test_r07_26_only_a_store_that_holds_names_has_to_be_embedded_anew(tmp_path: Path) -> None:
+async def test_r07_51_only_a_store_that_holds_names_has_to_be_embedded_anew(tmp_path: Path) -> None:
     for name, metadata in (("plain", None), ("named", '{"role": "Ana"}')):
         path = tmp_path / f"{name}.db"
         connection = first_schema(path)

@@ -65,11 +65,10 @@ async def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     return unit_vectors(await embedder.embed(texts), Space.of(embedder), len(texts))
 
 
-async def embed_query(embedder: Embedder, text: str) -> Matrix:
-    """The unit vector of a question; an embedder may have a method of its own for those."""
+async def embed_queries(embedder: Embedder, texts: Sequence[str]) -> Matrix:
+    """The unit vectors of questions; an embedder may have a method of its own for those."""
     embed = getattr(embedder, "embed_query", embedder.embed)
-    vector: Matrix = unit_vectors(await embed([text]), Space.of(embedder), 1)[0]
-    return vector
+    return unit_vectors(await embed(texts), Space.of(embedder), len(texts))
 
 
 def unit_vectors(raw: Any, space: Space, count: int) -> Matrix:

@@ -12,6 +12,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from casenotes.masking import mask
 from casenotes.models.embed import Matrix
 from casenotes.recall.lexical import Floats, LexicalIndex
 from casenotes.recall.matrix import VectorTable
+from casenotes.recall.query import Query
 from casenotes.recall.rank import RANKERS, Ranked, Signals, Verbosity, is_anything_relevant
 from casenotes.speakers import searched_text
 from casenotes.stores.base import Changes, Document, Freshness, VectorRow
@@ -28,8 +30,18 @@ from casenotes.types import SPEAKERS, HitKind, Scope
 
 ItemKey = tuple[HitKind, str]
 Found = tuple[HitKind, str, Ranked]
-Nearness = tuple[Floats, Floats, Floats]
-"""By words, by meaning, and by meaning as seen from the centre of the scope."""
+Terms = Sequence[Sequence[str]]
+"""The terms of a question's parts, those of the whole first."""
+
+
+class Nearness(NamedTuple):
+    """How near everything is to the nearest part of a question, and by meaning to each of them."""
+
+    lexical: Floats
+    cosine: Floats
+    centred: Floats
+    cosines: Sequence[Floats]
+
 
 ScopeKey = tuple[str, str | None]
 LARGE_SCOPE = 1_000
@@ -68,7 +80,7 @@ class ScopeIndex:
         self._lexicon = LexicalIndex()
         self._vectors = VectorTable(dimensions)
         self._lock = threading.Lock()
-        self._asked: tuple[Floats | None, Sequence[str], Nearness] | None = None
+        self._asked: tuple[Matrix | None, Terms, Nearness] | None = None
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -155,8 +167,7 @@ class ScopeIndex:
 
     def search(
         self,
-        text: str,
-        vector: Floats | None,
+        query: Query,
         top_k: int,
         now: float,
         as_of: float | None = None,
@@ -169,15 +180,16 @@ class ScopeIndex:
         with self._lock:
             if not self._ids:
                 return []
-            terms = self._ranker.terms(text)
-            signals = replace(self._signals(terms, vector), eligible=self._current(as_of, quarantined))
+            terms, nearness = self._nearness(query)
+            signals = replace(self._signals(nearness), eligible=self._current(as_of, quarantined))
             ranked = self._ranker.rank(signals, max(top_k, JUDGED_HITS), now, self._settings)
-            if self._ranker.is_tuned and vector is not None and not self._has_relevant(ranked, terms):
+            is_judged = self._ranker.is_tuned and query.vectors is not None
+            if is_judged and not self._has_relevant(ranked, terms, nearness):
                 return []
             return self._found(ranked[:top_k])
 
     def search_apart(
-        self, text: str, vector: Floats | None, counts: Mapping[HitKind, int], now: float, thread_id: str
+        self, query: Query, counts: Mapping[HitKind, int], now: float, thread_id: str
     ) -> dict[HitKind, list[Found]]:
         """The best entries, and the best messages of other threads than the given one.
 
@@ -186,20 +198,18 @@ class ScopeIndex:
         with self._lock:
             if not self._ids:
                 return {kind: [] for kind in counts}
-            terms = self._ranker.terms(text)
-            signals = self._signals(terms, vector)
+            terms, nearness = self._nearness(query)
+            signals = self._signals(nearness)
             eligible = {kind: self._eligible(kind, thread_id) for kind in counts}
             ranked = {
                 kind: self._ranker.rank(replace(signals, eligible=wanted), counts[kind], now, self._settings)
                 for kind, wanted in eligible.items()
                 if wanted.any()
             }
-            relevant = self._relevant(ranked, terms)
+            relevant = self._relevant(ranked, terms, nearness)
             return {kind: self._found(relevant.get(kind, [])) for kind in counts}
 
-    def search_messages(
-        self, text: str, vector: Floats | None, top_k: int, now: float, thread_id: str | None
-    ) -> list[Found]:
+    def search_messages(self, query: Query, top_k: int, now: float, thread_id: str | None) -> list[Found]:
         """The messages of one thread, or of all, most like a text; only what user and assistant said."""
         with self._lock:
             if not self._ids:
@@ -210,25 +220,25 @@ class ScopeIndex:
                 eligible &= np.frombuffer(self._threads, dtype=np.int32) == thread
             if not eligible.any():
                 return []
-            terms = self._ranker.terms(text)
-            signals = replace(self._signals(terms, vector), eligible=eligible)
+            terms, nearness = self._nearness(query)
+            signals = replace(self._signals(nearness), eligible=eligible)
             ranked: dict[HitKind, Sequence[Ranked]] = {
                 "message": self._ranker.rank(signals, top_k, now, self._settings)
             }
-            return self._found(self._relevant(ranked, terms).get("message", []))
+            return self._found(self._relevant(ranked, terms, nearness).get("message", []))
 
     def _relevant(
-        self, ranked: Mapping[HitKind, Sequence[Ranked]], terms: Sequence[str]
+        self, ranked: Mapping[HitKind, Sequence[Ranked]], terms: Terms, nearness: Nearness
     ) -> dict[HitKind, list[Ranked]]:
         """What is near enough to the input, each for itself; nothing if the input hardly says anything."""
         matching = {
             kind: [item for item in items if item.scores.lexical > 0 or item.scores.vector > 0]
             for kind, items in ranked.items()
         }
-        if not self._asks_for_something([item for items in matching.values() for item in items], terms):
+        if not self._asks_for_something([item for items in matching.values() for item in items], terms[0]):
             return {}
         return {
-            kind: [item for item in items if self._has_relevant([item], terms)]
+            kind: [item for item in items if self._has_relevant([item], terms, nearness)]
             for kind, items in matching.items()
         }
 
@@ -289,19 +299,18 @@ class ScopeIndex:
                         pairs.append((self._ids[rows[i]], self._ids[some[j]]))
             return pairs
 
-    def neighbours(self, text: str, vector: Floats | None, limit: int) -> list[str]:
+    def neighbours(self, query: Query, limit: int) -> list[str]:
         """Current entries near a text by their words or by their meaning, the best of each kind of nearness."""
         with self._lock:
             if not self._ids:
                 return []
-            terms = self._ranker.terms(text)
-            signals = self._signals(terms, vector)
+            terms, signals = self._nearness(query)
             entries = np.flatnonzero(self._eligible("entry", ""))
             by_words = entries[np.argsort(-signals.lexical[entries], kind="stable")][:limit].tolist()
-            by_meaning = entries[np.argsort(-signals.vector[entries], kind="stable")][:limit].tolist()
-            shared = dict(zip(by_words, self._lexicon.coverage(terms, by_words).tolist(), strict=True))
+            by_meaning = entries[np.argsort(-signals.cosine[entries], kind="stable")][:limit].tolist()
+            shared = dict(zip(by_words, self._lexicon.coverage(terms[0], by_words).tolist(), strict=True))
             near = [row for row in by_words if shared[row] >= NEAR_WORDS]
-            near += [row for row in by_meaning if signals.vector[row] >= NEAR_MEANING]
+            near += [row for row in by_meaning if signals.cosine[row] >= NEAR_MEANING]
             return [self._ids[row] for row in dict.fromkeys(near)]
 
     def _nearest(self, rows: list[int], cosines: Floats, least: float, limit: int) -> list[tuple[str, float]]:
@@ -309,43 +318,65 @@ class ScopeIndex:
         best = near[np.argsort(-cosines[near], kind="stable")][:limit]
         return [(self._ids[rows[i]], float(cosines[i])) for i in best]
 
-    def _signals(self, terms: Sequence[str], vector: Floats | None) -> Signals:
+    def _signals(self, nearness: Nearness) -> Signals:
         created: NDArray[np.float64] = np.frombuffer(self._created, dtype=np.float64)
-        centring = self._settings.centring if self._ranker.is_tuned else 0.0
-        lexical, cosine, centred = self._similarities(terms, vector, centring)
         return Signals(
             ids=self._ids,
             created=created,
             threads=np.frombuffer(self._threads, dtype=np.int32),
-            lexical=lexical,
-            vector=cosine,
-            centred=centred,
+            lexical=nearness.lexical,
+            vector=nearness.cosine,
+            centred=nearness.centred,
             from_user=np.frombuffer(self._from_user, dtype=np.bool_),
             verbosity=self._verbosity.ratio,
         )
 
-    def _similarities(self, terms: Sequence[str], vector: Floats | None, centring: float) -> Nearness:
-        """How near everything is to a question, by words and by meaning; several layers ask the same one."""
-        if self._asked is not None and self._asked[0] is vector and self._asked[1] == terms:
-            return self._asked[2]
-        lexical = self._ranker.lexical(self._lexicon, terms, self._settings)
-        found = (lexical, *self._vectors.similarities(vector, centring))
-        self._asked = (vector, terms, found)
-        return found
+    def _nearness(self, query: Query) -> tuple[Terms, Nearness]:
+        """How near everything is to a question; several layers ask the same one.
 
-    def _has_relevant(self, ranked: Sequence[Ranked], terms: Sequence[str]) -> bool:
-        """Whether one of the best hits has enough in common with the question."""
+        Among several parts, words count by their share of the part: what answers a short question stands beside
+        what shares words with a long listing.
+        """
+        terms = [self._ranker.terms(part) for part in query.parts]
+        if self._asked is not None and self._asked[0] is query.vectors and self._asked[1] == terms:
+            return terms, self._asked[2]
+        lexical = [self._ranker.lexical(self._lexicon, part, self._settings) for part in terms]
+        if len(terms) > 1:
+            weights = [self._lexicon.weight(part) for part in terms]
+            shares = [np.float32(min(weights) / weight) for weight in weights]
+            lexical = [scores * share for scores, share in zip(lexical, shares, strict=True)]
+        centring = self._settings.centring if self._ranker.is_tuned else 0.0
+        vectors = [None] * len(terms) if query.vectors is None else query.vectors
+        similar = [self._vectors.similarities(vector, centring) for vector in vectors]
+        nearness = Nearness(
+            _largest(lexical),
+            _largest([part.cosine for part in similar]),
+            _largest([part.centred for part in similar]),
+            [part.cosine for part in similar],
+        )
+        self._asked = (query.vectors, terms, nearness)
+        return terms, nearness
+
+    def _has_relevant(self, ranked: Sequence[Ranked], terms: Terms, nearness: Nearness) -> bool:
+        """Whether one of the best hits has enough in common with a part of the question."""
         best = ranked[:JUDGED_HITS]
-        cosines = [item.scores.vector for item in best]
-        if max(cosines, default=0.0) >= self._settings.relevance_floor:
+        if max((item.scores.vector for item in best), default=0.0) >= self._settings.relevance_floor:
             return True
         if any(item.scores.lexical > 0 and not self._vectors.has(item.position) for item in best):
             return True  # nobody knows how near its meaning is
         positions = [item.position for item in best]
-        coverage = self._lexicon.coverage(terms, positions)
-        return is_anything_relevant(cosines, coverage, self._settings) or self._lexicon.share_a_rare_number(
-            terms, positions
-        )
+        if self._lexicon.share_a_rare_number(terms[0], positions):
+            return True
+        for part, cosine in zip(terms, nearness.cosines, strict=True):
+            near = np.maximum(cosine[positions], 0).tolist()
+            if is_anything_relevant(near, self._lexicon.coverage(part, positions), self._settings):
+                return True
+        return False
+
+
+def _largest(parts: Sequence[Floats]) -> Floats:
+    """The largest number of each place."""
+    return parts[0] if len(parts) == 1 else np.max(parts, axis=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,15 @@ class LexicalIndex:
                 covered[place] += weight * _contains(posting, document)
         return np.array(covered, dtype=np.float32) / np.float32(total or 1.0)
 
+    def weight(self, terms: Sequence[str]) -> float:
+        """What terms weigh together, known here or not: rare ones more."""
+        documents = max(len(self), COVERAGE_DOCUMENTS)
+        known = self._vocabulary
+        return sum(
+            math.sqrt(n) * _idf(len(self._postings[known[t]]) if t in known else 0, documents)
+            for t, n in Counter(terms).items()
+        )
+
     def information(self, terms: Sequence[str], document: int) -> float:
         """How much the query's terms in a document tell: a rare one 6 or more, a common one almost none."""
         postings = [self._postings[self._vocabulary[t]] for t in set(terms) if t in self._vocabulary]

@@ -14,10 +14,12 @@ from casenotes.config import SearchSettings
 from casenotes.errors import InvalidScope, SpaceMismatch, UsageError
 from casenotes.events import Events
 from casenotes.masking import mask
-from casenotes.models.embed import Embedder, Matrix, embed_query
+from casenotes.models.embed import Embedder, Matrix, embed_queries
 from casenotes.recall.hits import NameOf, read_hits
 from casenotes.recall.index import Found, IndexCache, IndexSize, ScopeIndex
 from casenotes.recall.lexical import Floats
+from casenotes.recall.query import Query, query_parts
+from casenotes.recall.rank import RANKERS
 from casenotes.recall.space import CurrentSpace, SpaceInUse
 from casenotes.recall.vectors import VectorFiller
 from casenotes.stores.base import Changes, Freshness, Store
@@ -46,7 +48,7 @@ NEVER_USED = Freshness(0, 0)
 class _Shared:
     """An embedding that several wait for; it is ended when the last of them has given up."""
 
-    def __init__(self, task: asyncio.Task[Floats]) -> None:
+    def __init__(self, task: asyncio.Task[Matrix]) -> None:
         self.task = task
         self.waiting = 0
 
@@ -85,7 +87,7 @@ class Searcher:
         self._clock = clock
         self._events = events
         self.name_of = name_of
-        self._embeddings: dict[tuple[int, str], _Shared] = {}
+        self._embeddings: dict[tuple[int, tuple[str, ...]], _Shared] = {}
         self._refreshing: dict[Scope, asyncio.Task[ScopeIndex]] = {}
         self.cache = IndexCache(settings.index_cache_bytes)
 
@@ -104,8 +106,8 @@ class Searcher:
             raise UsageError(f"top_k is {top_k!r}; it must be at least 1")
         if not text.strip():
             return []
-        index, vector = await self._index_and_query(scope, text)
-        found = await self._rank(index, text, vector, top_k, as_of, quarantined)
+        index, asked = await self._index_and_query(scope, text)
+        found = await self._rank(index, asked, top_k, as_of, quarantined)
         return await self.read(scope, found)
 
     async def search_apart(
@@ -115,18 +117,18 @@ class Searcher:
         text = _checked_query(scope, query[:MAX_QUERY_CHARACTERS])
         if not text.strip():
             return {"entry": [], "message": []}
-        index, vector = await self._index_and_query(scope, text, without_thread=scope.thread_id)
+        index, asked = await self._index_and_query(scope, text, without_thread=scope.thread_id)
         now, thread = self._clock.now().timestamp(), scope.thread_id or ""
-        return await self._run(index, partial(index.search_apart, text, vector, counts, now, thread))
+        return await self._run(index, partial(index.search_apart, asked, counts, now, thread))
 
     async def search_messages(self, scope: Scope, query: str, top_k: int, thread_id: str | None) -> list[str]:
         """Ids of the messages most like a query, best first, in one thread or in all of them."""
         text = _plain(query[:MAX_QUERY_CHARACTERS])
         if not text.strip():
             return []
-        index, vector = await self._index_and_query(scope, text, without_thread=scope.thread_id)
+        index, asked = await self._index_and_query(scope, text, without_thread=scope.thread_id)
         now = self._clock.now().timestamp()
-        work = partial(index.search_messages, text, vector, top_k, now, thread_id)
+        work = partial(index.search_messages, asked, top_k, now, thread_id)
         return [item_id for _kind, item_id, _ranked in await self._run(index, work)]
 
     async def read(self, scope: Scope, found: Sequence[Found], *, as_block: bool = False) -> list[Hit]:
@@ -149,8 +151,8 @@ class Searcher:
 
     async def neighbours(self, scope: Scope, text: str, limit: int) -> list[str]:
         """Entries near a text by words and by meaning, as far as a vector can be made."""
-        index, vector = await self._index_and_query(scope, text)
-        return await self._run(index, partial(index.neighbours, text, vector, limit))
+        index, asked = await self._index_and_query(scope, text, in_parts=False)
+        return await self._run(index, partial(index.neighbours, asked, limit))
 
     async def alike_entries(self, scope: Scope, least: float) -> list[tuple[str, str]]:
         """Pairs of entries that are at least that similar, as far as vectors are there in time."""
@@ -169,19 +171,21 @@ class Searcher:
         return await asyncio.to_thread(work)
 
     async def _index_and_query(
-        self, scope: Scope, text: str, *, without_thread: str | None = None
-    ) -> tuple[ScopeIndex, Floats | None]:
-        """A fresh index and the query's vector in the same space, should the store be switched meanwhile.
+        self, scope: Scope, text: str, *, without_thread: str | None = None, in_parts: bool = True
+    ) -> tuple[ScopeIndex, Query]:
+        """A fresh index and the query's vectors in the same space, should the store be switched meanwhile.
 
         An embedder gets half of the time, so that the other half is left for a search by words.
         """
         until = asyncio.get_running_loop().time() + self.settings.deadline_seconds / 2
+        ranker = RANKERS[self.settings.ranker]
+        parts = query_parts(text, ranker.terms) if ranker.is_tuned and in_parts else (text,)
         while True:
             space = self._space.current
-            vector = await self._query_vector(scope, text, space, until)
+            vectors = await self._query_vectors(scope, parts, space, until)
             index = await self._fresh_index(scope, until, without_thread)
             if index.space_id == space.record.id:
-                return index, vector
+                return index, Query(parts, vectors)
 
     async def rank(
         self,
@@ -193,30 +197,32 @@ class Searcher:
     ) -> list[Found]:
         """Freshness check, search and ranking, without embedding the query or reading the hits."""
         until = asyncio.get_running_loop().time() + self.settings.deadline_seconds
-        return await self._rank(await self._fresh_index(scope, until), text, vector, top_k, as_of)
+        asked = Query((text,), None if vector is None else vector[None, :])
+        return await self._rank(await self._fresh_index(scope, until), asked, top_k, as_of)
 
     async def _rank(
         self,
         index: ScopeIndex,
-        text: str,
-        vector: Floats | None,
+        query: Query,
         top_k: int,
         as_of: datetime | None,
         quarantined: bool = False,
     ) -> list[Found]:
         until = as_of.timestamp() if as_of else None
         now = min(self._clock.now().timestamp(), math.inf if until is None else until)
-        return await self._run(index, partial(index.search, text, vector, top_k, now, until, quarantined))
+        return await self._run(index, partial(index.search, query, top_k, now, until, quarantined))
 
     async def index_size(self, scope: Scope) -> IndexSize:
         """What the scope's index takes in memory; builds it if need be."""
         return (await self._index_at(scope, await self._store.freshness(scope))).size
 
-    async def _query_vector(self, scope: Scope, text: str, space: CurrentSpace, until: float) -> Floats | None:
-        """The query's vector; without one, search goes on by words alone."""
+    async def _query_vectors(
+        self, scope: Scope, parts: tuple[str, ...], space: CurrentSpace, until: float
+    ) -> Matrix | None:
+        """The vectors of a query's parts; without them, search goes on by words alone."""
         if space.embedder is None:
             return None
-        shared = self._shared_embedding(space.record.id, space.embedder, text)
+        shared = self._shared_embedding(space.record.id, space.embedder, parts)
         left = until - asyncio.get_running_loop().time()
         try:
             await asyncio.wait([shared.task], timeout=max(0.0, left))
@@ -227,12 +233,12 @@ class Searcher:
         self._events.emit("embedding.failed", scope, error=problem)
         return None
 
-    def _shared_embedding(self, space_id: int, embedder: Embedder, text: str) -> _Shared:
+    def _shared_embedding(self, space_id: int, embedder: Embedder, parts: tuple[str, ...]) -> _Shared:
         """Layers that search at the same time for the same text share one embedding of it."""
-        key = (space_id, text)
+        key = (space_id, parts)
         shared = self._embeddings.get(key)
         if shared is None:
-            shared = self._embeddings[key] = _Shared(asyncio.create_task(embed_query(embedder, text)))
+            shared = self._embeddings[key] = _Shared(asyncio.create_task(embed_queries(embedder, parts)))
             shared.task.add_done_callback(lambda _task: self._embeddings.pop(key))
         shared.waiting += 1
         return shared

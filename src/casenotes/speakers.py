@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from casenotes.characters import BLANK, UNSEEN
+from casenotes.masking import mask
 from casenotes.types import SPEAKERS, Message, Role
 
 MAX_NAME = 64
@@ -60,7 +61,7 @@ def speaker_name(role: str, metadata: Mapping[str, Any]) -> str | None:
     if not metadata or role not in SPEAKERS:
         return None
     given = next((metadata[key] for key in NAME_KEYS if metadata.get(key)), None)
-    return _clean_name(given) if isinstance(given, str) else None
+    return _clean_name(given) if isinstance(given, str) and len(given) <= 4 * MAX_NAME else None
 
 
 def name_of(message: Message) -> str | None:
@@ -69,15 +70,16 @@ def name_of(message: Message) -> str | None:
 
 
 def searched_text(speaker: str | None, text: str) -> str:
-    """What search reads of a message: `Ana: …`, or the text alone if nobody is named."""
-    return f"{speaker}: {text}" if speaker and text.strip() else text
+    """What search reads of a message, without secrets: `Ana: …`, or the text alone if nobody is named.
+
+    Each is masked by itself: what stands before a text must not change what is a secret in it.
+    """
+    return f"{mask(speaker)}: {mask(text)}" if speaker and text.strip() else mask(text)
 
 
 @lru_cache(maxsize=4096)
 def _clean_name(given: str) -> str | None:
     """A name without what could be read as anything but a name."""
-    if len(given) > 100 * MAX_NAME:
-        return None
     line = _BLANKS.sub(" ", _UNSEEN.sub("", given))
     plain = "".join(c if c in NAME_MARKS or unicodedata.category(c)[0] in "LMN" else " " for c in line)
     name = " ".join(plain.split())

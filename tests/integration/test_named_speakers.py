@@ -13,7 +13,7 @@ from storage import run
 from test_cli import Cli
 
 from casenotes import Memory, Message, Scope
-from casenotes.config import ProfileSettings
+from casenotes.config import ProfileSettings, SemanticRecallSettings
 from casenotes.evals.retrieval import evaluate_retrieval, read_queries
 from casenotes.testing import HashEmbedder, ScriptedModel
 
@@ -56,6 +56,17 @@ async def test_r07_50_names_are_searched_and_shown(store_url: str) -> None:
         assert f'- Ana said: "{TRIP}" (today)' in under_way.context.text
         found = await tool(under_way, "recall_memory").call(query="ferry to Gdynia")
         assert found["hits"][0]["speaker"] == "Ana"
+
+
+async def test_r07_50_semantic_recall_says_who_spoke(sqlite_url: str) -> None:
+    recalling = replace(
+        settings(auto_inject=False), semantic_recall=SemanticRecallSettings(True, scope="resource")
+    )
+    async with opened(sqlite_url, config=recalling) as memory:
+        await fill(memory)
+        text = (await memory.begin(LATER, "When does Ana take the ferry to Gdynia?")).context.text
+        assert f'Ana said: "{TRIP}"' in text
+        assert "Ben said:" in text
 
 
 async def test_r07_45_an_order_for_a_name_is_found_without_it(store_url: str) -> None:

@@ -109,6 +109,9 @@ def test_r07_47_a_message_without_a_name_is_searched_as_it_stands() -> None:
     assert searched_text(name_of(Message("user", text)), text) == text
     assert searched_text("Ana", text) == f"Ana: {text}"
     assert searched_text("Ana", "  ") == "  "
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    assert searched_text("Ana", key) == "Ana: [secret:api_key]"
+    assert searched_text("Password", "is changed on Monday") == "Password: is changed on Monday"
     waiting = waiting_message(Message("user", text, id="m", metadata={"speaker": "Ana"}))
     assert (waiting.text, waiting.speaker) == (text, "Ana")
 

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from casenotes.config import SearchSettings
-from casenotes.masking import mask
 from casenotes.models.embed import Matrix
 from casenotes.recall.lexical import Floats, LexicalIndex
 from casenotes.recall.matrix import VectorTable
@@ -116,7 +115,7 @@ class ScopeIndex:
             added = [document for document in changes.documents if self._add(document)]
             for document in changes.documents:
                 self._set_state(document)
-            self._lexicon.add(self._ranker.terms(mask(self._searched(document))) for document in added)
+            self._lexicon.add(self._ranker.terms(self._searched(document)) for document in added)
             for document in added:
                 if document.kind == "message":
                     self._verbosity.count(document.role, len(document.text))

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from casenotes.errors import BadVector
 from casenotes.events import Events
-from casenotes.masking import mask
 from casenotes.models.embed import Embedder, embed_texts
 from casenotes.recall.space import SpaceInUse
 from casenotes.speakers import name_of, searched_text
@@ -194,7 +193,7 @@ async def make_vectors(embedder: Embedder, items: Sequence[Unembedded], *, speak
     """
     texts = [searched_text(item.speaker if speakers else None, item.text) for item in items]
     try:
-        matrix = await embed_texts(embedder, [mask(text) for text in texts])
+        matrix = await embed_texts(embedder, texts)
     except BadVector as error:
         if len(items) == 1:
             return MadeVectors([], [(items[0], error)])

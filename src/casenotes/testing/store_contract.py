@@ -201,6 +201,19 @@ class StoreContract(ObservationContract, StateContract, RevisionContract):
         assert [(v.id, v.vector) for v in newer.vectors] == [("a", vector(1, 0))]
         assert newer.documents == []
 
+    async def test_named_speakers_are_told_to_search(self, store: Store) -> None:
+        space = await store.claim_space("m", 2, True)
+        assert space.speakers
+        assert await store.add_space("m", 2, True) == space
+        named = said("a", metadata={"speaker": "Ana"})
+        await store.append(ANN, [said("first"), named, said("b", metadata={"role": "case"})])
+        told = [None, "Ana", None]
+        assert [d.speaker for d in (await store.changes(ANN, space.id, 0)).documents] == told
+        assert [item.speaker for item in await store.unembedded(ANN, space.id, 9)] == told
+        seen = await store.freshness(ANN)
+        await store.append(ANN, [said("c", role="assistant", metadata={"name": "Ben"})])
+        assert [d.speaker for d in (await store.changes(ANN, space.id, seen.change)).documents] == ["Ben"]
+
     async def test_a_vector_for_nothing_is_not_kept(self, store: Store) -> None:
         space = await store.claim_space("m", 2, True)
         await store.append(ANN, [said("a")])

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from conversation import LATER, MIRA, SAID, SKEW, entry, opened, proposes, settings, tool, turn
 from storage import run
 from test_cli import Cli
@@ -132,22 +133,14 @@ async def test_r07_48_entries_rest_on_named_speakers_and_may_name_them(store_url
         assert (await memory.audit(MIRA)).failed == ()
 
 
-def test_r07_53_names_survive_export_and_import(tmp_path: Path) -> None:
+def test_r07_53_names_survive_export_and_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CASENOTES_EMBEDDER_MODEL", "static")
     cli = Cli(tmp_path)
     cli("import", str(CHAT / "corpus.jsonl"))
     cli("export", "-o", "out.jsonl")
     cli("import", "out.jsonl", "--db", "sqlite:///copy.db")
     assert cli("export", "--db", "sqlite:///copy.db").stdout == (tmp_path / "out.jsonl").read_text()
-    asked = (
-        "recall",
-        "the harbour pilot course",
-        "--resource",
-        "friends",
-        "-k",
-        "1",
-        "--db",
-        "sqlite:///copy.db",
-    )
+    asked = ("recall", "harbour pilot course", "--resource", "friends", "-k", "1", "--db", "sqlite:///copy.db")
     assert cli.json(*asked)["hits"][0]["speaker"] == "Tomasz"
     assert "1. Tomasz  2025-09-14" in cli(*asked).stdout
 

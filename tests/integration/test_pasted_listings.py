@@ -7,6 +7,7 @@ from conversation import LATER, MIRA, opened
 from listings import LISTINGS, QUESTION
 
 from casenotes import Memory, Message
+from casenotes.recall.search import MAX_QUERY_CHARACTERS
 
 CAUSE = "The espresso machine in the north office leaked because its inlet gasket had cracked"
 NOISE = [
@@ -36,6 +37,16 @@ async def test_r42_41_a_pasted_listing_hides_nothing(sqlite_url: str, name: str,
         for text in (QUESTION, asked):
             assert CAUSE in [hit.content for hit in await memory.recall(MIRA, text, 3)]
             assert CAUSE in (await memory.begin(LATER, text)).context.text
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+async def test_r42_41_a_very_long_listing_hides_nothing_in_the_block(sqlite_url: str, place: str) -> None:
+    listing = "\n".join(LISTINGS["log"] * 80)
+    async with opened(sqlite_url, embedder="static") as memory:
+        await fill(memory)
+        asked = f"{QUESTION}\n{listing}" if place == "before" else f"{listing}\n{QUESTION}"
+        assert len(asked) > MAX_QUERY_CHARACTERS
+        assert CAUSE in (await memory.begin(LATER, asked)).context.text
 
 
 async def test_a_listing_beside_small_talk_finds_nothing(sqlite_url: str) -> None:

@@ -114,7 +114,7 @@ class Searcher:
         self, scope: Scope, query: str, counts: Mapping[HitKind, int]
     ) -> dict[HitKind, list[Found]]:
         """The best entries, and the best messages of other threads; `read` gets them from the store."""
-        text = _checked_query(scope, query[:MAX_QUERY_CHARACTERS])
+        text = _checked_query(scope, _both_ends(query))
         if not text.strip():
             return {"entry": [], "message": []}
         index, asked = await self._index_and_query(scope, text, without_thread=scope.thread_id)
@@ -123,7 +123,7 @@ class Searcher:
 
     async def search_messages(self, scope: Scope, query: str, top_k: int, thread_id: str | None) -> list[str]:
         """Ids of the messages most like a query, best first, in one thread or in all of them."""
-        text = _plain(query[:MAX_QUERY_CHARACTERS])
+        text = _plain(_both_ends(query))
         if not text.strip():
             return []
         index, asked = await self._index_and_query(scope, text, without_thread=scope.thread_id)
@@ -351,6 +351,14 @@ def _checked_query(scope: Scope, query: str) -> str:
     if len(query) > MAX_QUERY_CHARACTERS:
         raise UsageError(f"query has {len(query)} characters; at most {MAX_QUERY_CHARACTERS} are allowed")
     return _plain(query)
+
+
+def _both_ends(query: str) -> str:
+    """The beginning and the end of a text that is too long: what is asked may stand at either."""
+    if len(query) <= MAX_QUERY_CHARACTERS:
+        return query
+    half = MAX_QUERY_CHARACTERS // 2
+    return f"{query[:half]}\n{query[1 - half :]}"
 
 
 def _plain(query: str) -> str:

@@ -8,13 +8,13 @@ and no single answer can wipe out what it was shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from casenotes.learn.candidate import SourceLabel
-from casenotes.learn.claims import Sources, identifiers, numbers, unsupported
+from casenotes.learn.claims import Sources, unsupported
 from casenotes.learn.evidence import find_quote, passage
 from casenotes.learn.instructions import instruction_in
 from casenotes.learn.negation import negations
@@ -273,7 +273,8 @@ def merge_problem(content: str, sources: Sequence[Entry], max_length: int) -> tu
     if any(entry.origin == "remembered" for entry in sources):
         return "remembered", "the user asked to keep it"
     texts = [entry.content for entry in sources]
-    if lost := list(_lost(content, texts)):
+    kept = Sources([content])
+    if lost := [value for text in texts for value in unsupported(text, kept)]:
         return "merge_loses", ", ".join(lost)
     if added := unsupported(content, texts):
         return "unsupported", ", ".join(added)
@@ -283,14 +284,6 @@ def merge_problem(content: str, sources: Sequence[Entry], max_length: int) -> tu
     if instruction_in(content):
         return "instruction", "reads like an order"
     return None
-
-
-def _lost(content: str, texts: Sequence[str]) -> Iterator[str]:
-    """Numbers and identifiers of the sources that a text does not have."""
-    kept = Sources([content])
-    for text in texts:
-        yield from (name for name in sorted(identifiers(text)) if not kept.has_identifier(name))
-        yield from (number for number in sorted(numbers(text)) if number not in kept.numbers)
 
 
 def _drop(ids: Sequence[str], view: View, decision: Decision) -> None:

@@ -14,13 +14,12 @@ from functools import cached_property
 from itertools import islice
 
 from casenotes.characters import CJK, SOUTHEAST_ASIAN
-from casenotes.learn.negation import negations
 from casenotes.learn.numerals import numbers
 from casenotes.learn.quotes import map_text
 from casenotes.learn.values import MAX_IDENTIFIER, URL, Reading, Value, token_spans, trim_url
 from casenotes.learn.vocabulary import vocabulary
 
-__all__ = ["Sources", "differ", "identifiers", "numbers", "unsupported"]
+__all__ = ["Sources", "identifiers", "numbers", "unsupported"]
 
 MAX_NAMED = 20
 MAX_DEPTH = 3
@@ -48,24 +47,6 @@ def unsupported(content: str, sources: Sequence[str] | Sources) -> tuple[str, ..
     named = sorted(Reading(content).values, key=lambda value: not value.is_identifier)
     missing = (value.text for value in dict.fromkeys(named) if not known.supports(value))
     return tuple(islice(dict.fromkeys(missing), MAX_NAMED))
-
-
-def differ(a: str, b: str) -> str:
-    """Which claims two texts do not share: `numbers`, `identifiers`, `negation`, or several; or nothing.
-
-    Texts that differ here may correct one another, however alike they are.
-    """
-    differences = {
-        "numbers": numbers(a) != numbers(b),
-        "identifiers": _lacks_identifier(a, b) or _lacks_identifier(b, a),
-        "negation": negations(a) != negations(b),
-    }
-    return ", ".join(name for name, is_so in differences.items() if is_so)
-
-
-def _lacks_identifier(text: str, other: str) -> bool:
-    known = Sources([other])
-    return not all(map(known.has_identifier, identifiers(text)))
 
 
 class Sources:

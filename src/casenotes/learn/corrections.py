@@ -7,7 +7,6 @@ and no single answer can wipe out what it was shown.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,9 +18,11 @@ from casenotes.learn.evidence import find_quote, passage
 from casenotes.learn.instructions import instruction_in
 from casenotes.learn.negation import negations
 from casenotes.learn.normalise import collapse, content_hash, is_visible
+from casenotes.learn.questions import stated_part
 from casenotes.learn.quotes import is_too_short
 from casenotes.masking import mask
 from casenotes.models.parse import parse_object
+from casenotes.recall.words import search_terms
 from casenotes.stores.revisions import ItemChange
 from casenotes.types import CandidateReceipt, Entry, Evidence, Message
 
@@ -59,7 +60,6 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["supersede", "merge", "drop"],
     "additionalProperties": False,
 }
-_GOES_ON = re.compile(r"[^.!?;\n。！？]*([?？])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +221,8 @@ def proof(quote: str, old: Entry, new: Entry, view: View) -> tuple[Message, Evid
     later = [(m, e) for m, e in quoted if _is_later(m, since, old)]
     if not later:
         return "evidence_not_later"
-    message, evidence = later[0]
-    return "evidence_is_a_question" if _is_question(message.text, evidence) else (message, evidence)
+    stating = [(m, e) for m, e in later if not _is_question(m.text, e, old, new)]
+    return stating[0] if stating else "evidence_is_a_question"
 
 
 def _users(messages: Sequence[Message | None]) -> list[Message]:
@@ -246,12 +246,15 @@ def _is_later(message: Message, since: Sequence[Message], old: Entry) -> bool:
     )
 
 
-def _is_question(text: str, evidence: Evidence) -> bool:
-    """Whether the sentence that a quote ends in asks something."""
-    if evidence.quote.rstrip()[-1:] in ("?", "？"):
-        return True
-    is_open = evidence.quote.rstrip()[-1:] not in (".", "!", ";", "。", "！")
-    return is_open and _GOES_ON.match(text, evidence.end) is not None
+def _is_question(text: str, evidence: Evidence, old: Entry, new: Entry) -> bool:
+    """Whether a quote asks instead of stating; one that does both must state what it names of the change."""
+    stated = stated_part(text, evidence.start, evidence.end)
+    terms = set(search_terms(stated))
+    named = set(search_terms(evidence.quote))
+    if named <= terms:
+        return not stated
+    changed = named & set(search_terms(new.content)) - set(search_terms(old.content))
+    return not (changed and changed <= terms)
 
 
 def _merge(merge: Merge, view: View, decision: Decision, max_length: int) -> None:

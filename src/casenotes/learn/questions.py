@@ -31,7 +31,7 @@ _SENTENCE = re.compile(
 )
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 _BORDER = re.compile(
-    r"[,;:](?=\s|\u00bf|$)|[\u3001\uff0c\uff1b\uff1a()\uff08\uff09\u00bf]|\s-+\s|(?<=\w)--+(?=\w)"
+    r"[,;:](?=\s|\u00bf|$)|(?=\u00bf)|[\u3001\uff0c\uff1b\uff1a()\uff08\uff09]|\s-+\s|(?<=\w)--+(?=\w)"
 )
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 _INVERSION = re.compile(r"\w+-(?:t-)?(?:je|tu|il|elle|on|nous|vous|ils|elles|ce)")
@@ -118,7 +118,8 @@ def _is_question(clause: str) -> bool:
     """Whether a clause has the form of a question."""
     bare = _bare(clause)
     return (
-        _begins_question(clause)
+        clause.startswith("\u00bf")
+        or _begins_question(clause)
         or " ".join(_read(clause)) in _words("assent")
         or bare.endswith(_all("endings"))
         or any(part in bare for part in _all("parts"))

@@ -29,14 +29,20 @@ from casenotes.learn.quotes import bare_text
 from casenotes.learn.vocabulary import vocabulary
 
 MIN_STEM = 3
+MIN_REST = 2
+"""Letters that must be left of a word without its ending."""
+
 MAX_REORDERED = 100
 """In longer texts the order of the words must be the same."""
 
 POSSESSIVE = "'s"
 JOIN = "&"
+ORDINAL = "th"
 SENTENCE_MARKS = frozenset(".,;:!?)\u2026\u3002\uff0c")
 _UNSPACED = CJK + SOUTHEAST_ASIAN
 _TOKEN = re.compile(rf"{RUN}|'s(?!\w)|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+|[^\w\s'\"-]")
+_HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
+_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _CLOCK = re.compile(r"(?<![\d:.,])(1[0-2]|0?[1-9])(:[0-5]\d)? ?([ap])\.?m\b\.?", re.IGNORECASE)
 _REWRITTEN = tuple(
     (re.compile(pattern, re.IGNORECASE), instead)
@@ -50,7 +56,9 @@ _REWRITTEN = tuple(
         (r"(?<=\w)'ve\b", " have"),
         (r"\ba (few|little)\b", r"a\1"),
         (r"(?<![\w.])\.(?=\d)", "0."),
-        (r"\b((?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* \d{1,2})(?:st|nd|rd|th)\b", r"\1"),
+        (rf"\b(\d{{1,2}})(?:st|nd|rd|th)? of ({_MONTH})\b", r"\2 \1"),
+        (rf"\b({_MONTH} \d{{1,2}})(?:st|nd|rd|th)\b", r"\1"),
+        (r"(?<=\d)(?:st|nd|rd)\b", ORDINAL),
         (r"(?<!\w)v(?:ersion)? ?(?=\d)", "version "),
         (r"(?<![\d:.,])(\d:\d\d)(?!\d)", r"0\1"),
         (r"(?<!\w)-(?=\d)", "\u2212"),
@@ -69,7 +77,20 @@ Tense = Literal["", "past", "ongoing"]
 
 
 _SETS = frozenset(
-    ("ignored", "articles", "weak", "joins", "openers", "adverbs", "be", "was", "have", "had", "exact")
+    (
+        "ignored",
+        "articles",
+        "weak",
+        "joins",
+        "determiners",
+        "openers",
+        "adverbs",
+        "be",
+        "was",
+        "have",
+        "had",
+        "exact",
+    )
 )
 
 
@@ -81,6 +102,7 @@ class _Language:
     articles: frozenset[str] = frozenset()
     weak: frozenset[str] = frozenset()
     joins: frozenset[str] = frozenset()
+    determiners: frozenset[str] = frozenset()
     openers: frozenset[str] = frozenset()
     adverbs: frozenset[str] = frozenset()
     be: frozenset[str] = frozenset()
@@ -90,6 +112,7 @@ class _Language:
     endings: Sequence[tuple[str, str]] = ()
     exact: frozenset[str] = frozenset()
     past: Mapping[str, str] = field(default_factory=dict)
+    ordinals: Sequence[str] = ()
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -117,8 +140,9 @@ class _Word:
 
 def is_same_fact(a: str, b: str) -> bool:
     """Whether two texts state the same, word by word."""
-    language = _language_of(a, b)
-    first, second = (_read(text, language) for text in sorted((a, b)))  # so that it is mutual
+    texts = sorted(map(bare_text, (a, b)))  # so that the answer is mutual
+    language = _language_of(texts)
+    first, second = (_read(text, language) for text in texts)
     if len(first) != len(second) or _joins(first) != _joins(second):
         return False
     return _all_fit(first, second) or (len(first) <= MAX_REORDERED and _is_reordered(first, second, language))
@@ -168,18 +192,18 @@ def _is_reordered(first: Sequence[_Word], second: Sequence[_Word], language: _La
 def _is_phrase(block: Sequence[_Word], other: Sequence[_Word], moved: _Word, language: _Language) -> bool:
     """Whether a block begins with a word that shows its role in both places, and the other has no such word."""
     first = block[0]
-    shown = (first.marks & language.weak) | (first.forms & language.openers)
+    shown = (first.marks & language.weak) | (first.forms & (language.openers | language.determiners))
     return bool(shown) and first.marks == moved.marks and not any(shown & (w.marks | w.forms) for w in other)
 
 
 def _read(text: str, language: _Language) -> list[_Word]:
     """The words of a text that count."""
-    bare = bare_text(text)
-    is_shouted = bare.isupper()
-    bare = _scaled().sub(_multiply, with_digits(_CLOCK.sub(_time_of_day, bare)))
+    is_shouted = text.isupper()
+    text = _HYPHEN.sub(" ", _CLOCK.sub(_time_of_day, text))
+    text = _scaled().sub(_multiply, with_digits(text))
     for pattern, instead in _REWRITTEN:
-        bare = pattern.sub(instead, bare)
-    tokens = _TOKEN.findall(bare)
+        text = pattern.sub(instead, text)
+    tokens = _TOKEN.findall(text)
     words: list[_Word] = []
     marks: list[str] = []
     for position, token in enumerate(tokens):
@@ -190,6 +214,9 @@ def _read(text: str, language: _Language) -> list[_Word]:
             marks = [mark for mark in marks if mark == JOIN]
         if word == POSSESSIVE and words and not _is_before_participle(follows, language):
             words[-1] = replace(words[-1], marks=words[-1].marks | {"of"})
+            continue
+        if word == ORDINAL and words and before[-1].isdigit():
+            words[-1] = replace(words[-1], forms=frozenset(form + ORDINAL for form in words[-1].forms))
             continue
         is_first = before in SENTENCE_MARKS
         counted: _Word | None
@@ -257,6 +284,8 @@ def _counted(word: str, token: str, follows: Sequence[str], language: _Language)
         category = unicodedata.category(token)
         is_counted = token in _COUNTED or (category[0] in "SM" and category != "Sk")
         return _Word(frozenset({_SYMBOLS.get(token, token)})) if is_counted else None
+    if word in language.ordinals:
+        return _Word(frozenset({f"{language.ordinals.index(word) + 1}{ORDINAL}"}))
     if word in _small_numbers():
         return _Word(frozenset({_small_numbers()[word]}))
     return _Word(_bases(word, language), _tense(word, language))
@@ -282,7 +311,9 @@ def _bases(word: str, language: _Language) -> frozenset[str]:
     stems = (
         word.removesuffix(ending) + instead
         for ending, instead in language.endings
-        if word.endswith(ending) and len(word) - len(ending) >= MIN_STEM
+        if word.endswith(ending)
+        and len(word) - len(ending) >= MIN_REST
+        and len(word) - len(ending) + len(instead) >= MIN_STEM
     )
     return frozenset({word, *stems})
 
@@ -295,15 +326,15 @@ def _tense(word: str, language: _Language) -> Tense:
     return "ongoing" if word.endswith("ing") else ""
 
 
-def _language_of(a: str, b: str) -> _Language:
-    """The language whose function words both texts use most; English if there are none and no accents."""
-    texts = [[token.casefold() for token in _TOKEN.findall(bare_text(text))] for text in (a, b)]
+def _language_of(texts: Sequence[str]) -> _Language:
+    """The language whose function words all texts use most; English if there are none and no accents."""
+    tokens = [[token.casefold() for token in _TOKEN.findall(text)] for text in texts]
     best, most = None, 0
     for language in _languages().values():
-        counts = [sum(word in language.words for word in words) for words in texts]
+        counts = [sum(word in language.words for word in words) for words in tokens]
         if all(counts) and sum(counts) > most:
             best, most = language, sum(counts)
-    if best is None and all(word.isascii() for words in texts for word in words if word.isalpha()):
+    if best is None and all(word.isascii() for words in tokens for word in words if word.isalpha()):
         return _languages()["en"]
     return best or _Language()
 

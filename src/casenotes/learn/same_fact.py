@@ -6,10 +6,11 @@ auxiliaries and fillers do not count, a preposition may be missing on one side, 
 any of them that differs keeps two facts apart. Word order counts, because it says who did what to whom;
 only a phrase that shows where it begins may stand elsewhere (`On Mondays the backup runs`).
 
-data/function_words.json describes the languages that are known: `ignored` words, `weak` ones (prepositions
-and conjunctions that may be missing), `openers` (words that count and begin a phrase), `adverbs` (that may
-stand anywhere), auxiliaries, `endings` with what they replace, words that are `exact` although they look
-inflected, and irregular `past` forms. Texts in other languages and scripts must agree word for word.
+data/function_words.json describes the languages that are known: `ignored` words, `articles` and `weak`
+prepositions (may be missing, not replaced), `joins` (`and`), `openers` and `determiners` (count and begin a
+phrase), `adverbs` (stand anywhere), the auxiliaries `be`, `was`, `have` and `had`, `ordinals`, the `endings` of
+inflected words with what they replace, words that are `exact` although they look inflected, and irregular
+`past` forms. Texts in other languages and scripts must agree word for word.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class TestHealthyEntries:
 
 async def _twin(memory: Memory, ids: dict[str, str], url: str) -> str:
     """A second entry that says what the first says, as a store without similarity would have it."""
-    said = "The attachment scanner of mail-10 overlooked a worm."
+    said = "In the attachment, the scanner of mail-10 overlooked a worm."
     memory._clock.set(NOW + timedelta(days=1))
     kept = await memory.remember(replace(MIRA, thread_id="twin"), said)
     run(url, "UPDATE entries SET origin = 'learned' WHERE entry_id = ?", kept.id)

@@ -509,6 +509,42 @@ class TestPipeline:
             assert {quote.quote for quote in stored.evidence} == {SAID, again}
             assert (stored.created_at, stored.last_seen_at) == (NOW, NOW + timedelta(days=3))
 
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            (
+                "The nightly migration of the orders table succeeded.",
+                "The nightly migration of the orders table failed.",
+            ),
+            ("The release goes out on Monday.", "The release goes out on Tuesday."),
+            (
+                "Alice told Bob about the leak in the importer.",
+                "Bob told Alice about the leak in the importer.",
+            ),
+            ("ลูกค้าขอเปลี่ยนที่อยู่จัดส่ง", "แมวของฉันชอบนอนบนโซฟา"),
+        ],
+    )
+    async def test_r46_22_facts_that_differ_in_a_word_both_stay_with_their_own_quotes(
+        self, store_url: str, first: str, second: str
+    ) -> None:
+        """In two turns, in one turn, and for `audit`."""
+        model = quoting(**{first: entry(first, first), second: entry(second, second)})
+        async with opened(store_url, model, embedder="static") as memory:
+            for scope, texts in ((MIRA, [first, second]), (JONAS, [f"{first} {second}"])):
+                for number, text in enumerate(texts):
+                    receipt = await turn(memory, replace(scope, thread_id=f"turn-{number}"), text)
+                    assert {status for status, _ in statuses(receipt)} == {"stored"}
+                stored = await entries(memory, scope)
+                assert {(e.content, tuple(q.quote for q in e.evidence)) for e in stored} == {
+                    (first, (first,)),
+                    (second, (second,)),
+                }
+                found = [hit for hit in await memory.recall(scope, first) if hit.kind == "entry"]
+                assert all([q.quote for q in hit.evidence] == [hit.content] for hit in found)
+            assert (await memory.audit(fix=True)).counts["duplicate"] == 0
+            begun = await memory.begin(replace(MIRA, thread_id="later"), first)
+            assert first in begun.context.text
+
     async def test_r46_16_all_of_a_turn_is_stored_or_nothing(self, store_url: str) -> None:
         """The last row of the transaction is refused: neither entry, evidence, vector nor cursor stay."""
         async with opened(store_url, proposes(entry(SKEW, SAID))) as memory:

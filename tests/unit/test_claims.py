@@ -1,4 +1,4 @@
-"""Numbers, identifiers and negation: what is one, what supports it, and when two texts differ."""
+"""Numbers, identifiers and negation: what is one, and what supports it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casenotes.learn.claims import differ, identifiers, numbers, unsupported
+from casenotes.learn.claims import identifiers, numbers, unsupported
 from casenotes.learn.negation import _each_word_once, negations
 
 
@@ -151,7 +151,7 @@ def test_r45_18_numbers_are_supported_in_other_spellings(content: str, source: s
         ("12345", "12 3456"),
         ("5ms", "15 ms"),
         ("5ms", "1.5 ms"),
-        ("5ms", "5 msec"),
+        ("5ms", "5 sec"),
         ("5ms", "5 and ms"),
         ("5ms", "5 ms-x"),
         ("5ms", "v-5 ms"),
@@ -371,42 +371,12 @@ def test_the_word_lists_are_lower_case_and_have_known_fields() -> None:
         assert {*lists.get("with", ()), *lists.get("not_with", ())} <= set(lists.get("words", ()))
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "expected"),
-    [
-        ("5 retries", "6 retries", "numbers"),
-        ("5 retries", "retries", "numbers"),
-        ("1,000 rows", "1000 rows", ""),
-        ("on alpha_x", "on beta_x", "identifiers"),
-        ("on x.com", "on https://x.com", "identifiers"),
-        ("on https://x.com", "on x.com", "identifiers"),
-        ("on alpha_x", "on it", "identifiers"),
-        ("on it", "on alpha_x", "identifiers"),
-        ("on Alpha_X", "On alpha_x.", ""),
-        ("took 5ms", "took 5 ms", ""),
-        ("it works", "it does not work", "negation"),
-        ("it does not work", "it works", "negation"),
-        ("pay-2 works", "pay-3 does not work", "numbers, identifiers, negation"),
-        ("the clock was late", "the clock lagged", ""),
-        ("THE CLOCK", "the clock", ""),
-    ],
-)
-def test_what_differs(a: str, b: str, expected: str) -> None:
-    assert differ(a, b) == expected
-
-
 sentences = st.text(st.sampled_from("ab12.,'_-/:@=%sT \xa0\u200b\u2019漢不") | st.characters(), max_size=60)
 
 
 @given(sentences)
-def test_a_text_does_not_differ_from_itself_and_supports_itself(text: str) -> None:
-    assert differ(text, text) == ""
+def test_a_text_supports_itself(text: str) -> None:
     assert unsupported(text, [text]) == ()
-
-
-@given(sentences, sentences)
-def test_differing_is_mutual(a: str, b: str) -> None:
-    assert differ(a, b) == differ(b, a)
 
 
 def test_large_hostile_texts_take_no_time() -> None:

@@ -100,6 +100,50 @@ class TestProof:
         assert not isinstance(proof("We raised the cache to 900", old, new, seen), str)
         assert not isinstance(proof("We raised the cache to 900.", old, new, seen), str)
 
+    @pytest.mark.parametrize(
+        ("text", "quote"),
+        [
+            (
+                "The cache of web-1 holds 900 megabytes now, can you update the runbook?",
+                "holds 900 megabytes now",
+            ),
+            (
+                "The cache of web-1 holds 900 megabytes, can you update the runbook?",
+                "The cache of web-1 holds 900 megabytes, can you update the runbook?",
+            ),
+            (
+                "Can you update the runbook, because the cache holds 900 megabytes?",
+                "the cache holds 900 megabytes",
+            ),
+        ],
+    )
+    def test_r47_14_a_statement_beside_a_question_proves_a_change(self, text: str, quote: str) -> None:
+        old, new, seen = two(said(text, 1, 2))
+        assert not isinstance(proof(quote, old, new, seen), str)
+
+    def test_r47_14_a_question_does_not_hide_the_same_words_said_as_a_statement(self) -> None:
+        old, new, seen = two(said("Is it so that the cache holds 900 megabytes?", 1, 2))
+        later = said("Yes, the cache holds 900 megabytes.", 2, 3)
+        found = proof("the cache holds 900 megabytes", old, new, View(seen.entries, seen.messages, [later]))
+        assert not isinstance(found, str)
+        assert found[0] == later
+
+    @pytest.mark.parametrize(
+        ("text", "quote"),
+        [
+            ("Hi Bob, does the cache hold 900 megabytes?", "Hi Bob, does the cache hold 900 megabytes?"),
+            (
+                "I saw web-1 today, does it hold 900 megabytes?",
+                "I saw web-1 today, does it hold 900 megabytes?",
+            ),
+            ("The cache holds 900 megabytes, doesn't it?", "The cache holds 900 megabytes"),
+            ("Could it be that the cache holds 900 megabytes?", "the cache holds 900 megabytes"),
+        ],
+    )
+    def test_r47_14_what_only_the_question_names_proves_nothing(self, text: str, quote: str) -> None:
+        old, new, seen = two(said(text, 1, 2))
+        assert proof(quote, old, new, seen) == "evidence_is_a_question"
+
 
 class TestDecide:
     def test_validity_ends_when_both_the_statement_and_the_new_entry_are_there(self) -> None:

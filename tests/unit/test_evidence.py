@@ -190,7 +190,7 @@ def test_r45_17_a_planted_number_is_refused() -> None:
     turn = said("user", "the clock is 7 minutes late")
     assert verdict(USER, "the clock is 7", turn, content="7 minutes late").reason == ""
     given = verdict(USER, "the clock is 7", turn, content="8 or 9 minutes late")
-    assert given == Verdict((), "unsupported", "8, 9")
+    assert given == Verdict((), "unsupported", "8 or 9 minutes")
 
 
 def test_r45_19_a_planted_identifier_is_refused() -> None:

@@ -13,10 +13,11 @@ from datetime import datetime
 from typing import Literal
 
 from casenotes.curate.desk import PAGE, Desk
-from casenotes.learn.claims import Sources, differ, unsupported
+from casenotes.learn.claims import Sources, unsupported
 from casenotes.learn.echo import EchoGuard
 from casenotes.learn.evidence import ALLOWED_ROLES
 from casenotes.learn.normalise import collapse
+from casenotes.learn.same_fact import is_same_fact
 from casenotes.learn.speakers import shown_name
 from casenotes.masking import mask
 from casenotes.stores.learned_rows import quote_hash
@@ -201,7 +202,7 @@ async def _duplicates(desk: Desk, scope: Scope, failed: set[str]) -> list[Fault]
     faults: dict[str, Fault] = {}
     for pair in pairs:
         found = sorted((entries[i] for i in pair if i in entries), key=_age)
-        if len(found) == 2 and found[0].id not in faults and not differ(found[0].content, found[1].content):
+        if len(found) == 2 and found[0].id not in faults and is_same_fact(found[0].content, found[1].content):
             older, newer = found
             if newer.origin == "remembered":
                 continue

@@ -7,21 +7,22 @@ and no single answer can wipe out what it was shown.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from casenotes.learn.candidate import SourceLabel
-from casenotes.learn.claims import Sources, identifiers, numbers, unsupported
+from casenotes.learn.claims import Sources, unsupported
 from casenotes.learn.evidence import find_quote, passage
 from casenotes.learn.instructions import instruction_in
 from casenotes.learn.negation import negations
 from casenotes.learn.normalise import collapse, content_hash, is_visible
+from casenotes.learn.questions import stated_part
 from casenotes.learn.quotes import is_too_short
 from casenotes.masking import mask
 from casenotes.models.parse import parse_object
+from casenotes.recall.words import search_terms
 from casenotes.stores.revisions import ItemChange
 from casenotes.types import CandidateReceipt, Entry, Evidence, Message
 
@@ -59,7 +60,6 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["supersede", "merge", "drop"],
     "additionalProperties": False,
 }
-_GOES_ON = re.compile(r"[^.!?;\n。！？]*([?？])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +221,8 @@ def proof(quote: str, old: Entry, new: Entry, view: View) -> tuple[Message, Evid
     later = [(m, e) for m, e in quoted if _is_later(m, since, old)]
     if not later:
         return "evidence_not_later"
-    message, evidence = later[0]
-    return "evidence_is_a_question" if _is_question(message.text, evidence) else (message, evidence)
+    stating = [(m, e) for m, e in later if not _is_question(m.text, e, old, new)]
+    return stating[0] if stating else "evidence_is_a_question"
 
 
 def _users(messages: Sequence[Message | None]) -> list[Message]:
@@ -246,12 +246,15 @@ def _is_later(message: Message, since: Sequence[Message], old: Entry) -> bool:
     )
 
 
-def _is_question(text: str, evidence: Evidence) -> bool:
-    """Whether the sentence that a quote ends in asks something."""
-    if evidence.quote.rstrip()[-1:] in ("?", "？"):
-        return True
-    is_open = evidence.quote.rstrip()[-1:] not in (".", "!", ";", "。", "！")
-    return is_open and _GOES_ON.match(text, evidence.end) is not None
+def _is_question(text: str, evidence: Evidence, old: Entry, new: Entry) -> bool:
+    """Whether a quote asks instead of stating; one that does both must state what it names of the change."""
+    stated = stated_part(text, evidence.start, evidence.end)
+    terms = set(search_terms(stated))
+    named = set(search_terms(evidence.quote))
+    if named <= terms:
+        return not stated
+    changed = named & set(search_terms(new.content)) - set(search_terms(old.content))
+    return not (changed and changed <= terms)
 
 
 def _merge(merge: Merge, view: View, decision: Decision, max_length: int) -> None:
@@ -273,7 +276,8 @@ def merge_problem(content: str, sources: Sequence[Entry], max_length: int) -> tu
     if any(entry.origin == "remembered" for entry in sources):
         return "remembered", "the user asked to keep it"
     texts = [entry.content for entry in sources]
-    if lost := list(_lost(content, texts)):
+    kept = Sources([content])
+    if lost := [value for text in texts for value in unsupported(text, kept)]:
         return "merge_loses", ", ".join(lost)
     if added := unsupported(content, texts):
         return "unsupported", ", ".join(added)
@@ -283,14 +287,6 @@ def merge_problem(content: str, sources: Sequence[Entry], max_length: int) -> tu
     if instruction_in(content):
         return "instruction", "reads like an order"
     return None
-
-
-def _lost(content: str, texts: Sequence[str]) -> Iterator[str]:
-    """Numbers and identifiers of the sources that a text does not have."""
-    kept = Sources([content])
-    for text in texts:
-        yield from (name for name in sorted(identifiers(text)) if not kept.has_identifier(name))
-        yield from (number for number in sorted(numbers(text)) if number not in kept.numbers)
 
 
 def _drop(ids: Sequence[str], view: View, decision: Decision) -> None:

@@ -296,7 +296,7 @@ async def embed(work: Work, tools: Tools) -> Work:
 
 
 async def compare_within_turn(work: Work, tools: Tools) -> Work:
-    """Near-duplicates within the turn: the first takes the other's evidence, unless claims differ."""
+    """Near-duplicates within the turn: the first takes the other's evidence, if both state the same fact."""
     positions = work.open
     if work.vectors is None or tools.settings.similarity_threshold is None:
         return work
@@ -312,7 +312,7 @@ async def compare_within_turn(work: Work, tools: Tools) -> Work:
 
 
 async def compare_with_stored(work: Work, tools: Tools) -> Work:
-    """Near-duplicates of stored entries corroborate them, unless numbers, identifiers or negation differ."""
+    """Near-duplicates of stored entries corroborate them if both state the same fact."""
     scope = work.turn.scope
     work = replace(work, seen=(await tools.store.freshness(scope)).change)
     if not work.open:

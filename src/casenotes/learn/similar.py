@@ -1,7 +1,7 @@
-"""Decide which entries say the same: alike in meaning, and alike in every number, name and negation.
+"""Decide which entries say the same: alike in meaning, and the same fact word by word.
 
-A sentence and its correction are alike in meaning too; what tells them apart are the claims. Where
-those differ both are kept.
+A sentence and its correction are alike in meaning too; what tells them apart is the word that was corrected.
+Where such a word differs both are kept.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from casenotes.learn.claims import differ
+from casenotes.learn.same_fact import is_same_fact
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +47,7 @@ def decide(content: str, neighbours: Sequence[tuple[str, str, float]], threshold
 
 
 def _is_same(content: str, other: str, cosine: float, threshold: float) -> bool:
-    return cosine >= threshold - ROUNDING and not differ(content, other)
+    return cosine >= threshold - ROUNDING and is_same_fact(content, other)
 
 
 def _cosines(vectors: ArrayLike) -> NDArray[np.float64]:

@@ -49,7 +49,7 @@ SPACES = {
     "drop_space",
 }
 WORKERS = {"dead_turns", "revive_turns", "revive_observing"}
-ERASING = {"count_erasure", "is_live"}
+ERASING = {"count_erasure", "is_live", "fingerprints", "add_fingerprints", "drop_fingerprints"}
 WHOLE_STORE = {
     "sqlite": {*SPACES, *WORKERS, *ERASING, "stats"},
     "postgres": {

@@ -723,6 +723,18 @@ UNION SELECT text FROM casenotes.observations WHERE agent_id = %(agent)s AND res
 UNION SELECT error FROM casenotes.observing WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 UNION SELECT resource_id FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND %(thread)s::text IS NULL
 
+-- name: fingerprints
+-- What earlier erasures of an owner have yet to prove.
+SELECT fingerprints FROM casenotes.unproven_erasures WHERE owner = %(owner)s
+
+-- name: add_fingerprints
+INSERT INTO casenotes.unproven_erasures AS e (owner, fingerprints) VALUES (%(owner)s, %(fingerprints)s)
+    ON CONFLICT (owner) DO UPDATE SET fingerprints = e.fingerprints || excluded.fingerprints
+
+-- name: drop_fingerprints
+-- Unless another erasure has added to them meanwhile.
+DELETE FROM casenotes.unproven_erasures WHERE owner = %(owner)s AND fingerprints = %(fingerprints)s
+
 -- name: hold_scope
 -- Whoever writes to the scope waits, and then finds it as it is after the erasure.
 SELECT 1 FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s FOR UPDATE

@@ -722,6 +722,18 @@ SELECT EXISTS (SELECT 1 FROM messages
     OR EXISTS (SELECT 1 FROM observations WHERE instr(CAST(text AS BLOB), :piece))
     OR EXISTS (SELECT 1 FROM observing WHERE instr(CAST(session AS BLOB), :piece) OR instr(CAST(error AS BLOB), :piece))
 
+-- name: fingerprints
+-- What earlier erasures of an owner have yet to prove.
+SELECT fingerprints FROM unproven_erasures WHERE owner = :owner
+
+-- name: add_fingerprints
+INSERT INTO unproven_erasures (owner, fingerprints) VALUES (:owner, :fingerprints)
+    ON CONFLICT (owner) DO UPDATE SET fingerprints = CAST(fingerprints || excluded.fingerprints AS BLOB)
+
+-- name: drop_fingerprints
+-- Unless another erasure has added to them meanwhile.
+DELETE FROM unproven_erasures WHERE owner = :owner AND fingerprints = :fingerprints
+
 -- name: hidden_messages
 SELECT message_id FROM messages
  WHERE agent_id = :agent AND resource_id = :resource AND message_id IN (SELECT value FROM json_each(:ids)) AND hidden = 1

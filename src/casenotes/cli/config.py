@@ -66,17 +66,17 @@ def show(
 
 def _rows(chosen: Effective) -> list[dict[str, Any]]:
     return [
-        {"setting": item.path, "value": _shown_value(item.value), "origin": item.origin}
+        {"setting": item.path, "value": _shown_value(item.path, item.value), "origin": item.origin}
         for item in chosen.values()
     ]
 
 
-def _shown_value(value: object) -> Any:
+def _shown_value(setting: str, value: object) -> Any:
     """A value for the screen: what is no plain one by its name, and nothing with a password."""
     if isinstance(value, (bool, int, float)) or value is None:
         return value
     if isinstance(value, str):
-        return mask(without_password(value) if "://" in value else value)
+        return mask(without_password(value) if "://" in value or "database" in setting else value)
     model = getattr(value, "model", None)
     return {"model": model, "credential": getattr(value, "credential", None)} if model else shown(value)
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from casenotes.config import StorageSettings
+from casenotes.config.settings import CREDENTIALS, without_password
 from casenotes.errors import SettingsError, StoreDamaged, StoreError, StoreUnavailable
 
 APPLICATION_ID = 0x43617365
@@ -31,7 +32,9 @@ def path_of(url: str) -> Path | None:
     """The file of a URL such as sqlite:///relative.db or sqlite:////absolute.db; None in memory."""
     prefix, _, rest = url.partition("://")
     if prefix != "sqlite" or not rest.startswith("/") or not rest.strip("/"):
-        raise SettingsError(f"database URL {url!r} names no file; use sqlite:///file.db")
+        raise SettingsError(f"database URL {without_password(url)!r} names no file; use sqlite:///file.db")
+    if CREDENTIALS.search(rest):
+        raise SettingsError("the SQLite URL has a password, but files take none; use sqlite:///file.db")
     name = rest[1:]
     return None if name == ":memory:" else Path(name)
 

@@ -3,4 +3,4 @@
 CREATE TABLE unproven_erasures (
     owner        BLOB NOT NULL PRIMARY KEY,      -- hash of agent and resource
     fingerprints BLOB NOT NULL                   -- 8 bytes for each 32 bytes of what was stored
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;

@@ -54,7 +54,7 @@ async def erase(desk: Desk, scope: Scope, *, scrub: bool) -> Erased:
     pieces = pieces_of([text for one in scopes for text in await erasure.traces(one)])
     owner = hashlib.blake2b(json.dumps([scope.agent_id, scope.resource_id]).encode(), digest_size=16).digest()
     earlier = await erasure.fingerprints(owner)
-    fingerprints = fingerprints_of(pieces, owner)
+    fingerprints = await asyncio.to_thread(fingerprints_of, pieces, owner)
     if fingerprints:
         await erasure.add_fingerprints(owner, fingerprints)
     rows: Counter[str] = Counter()

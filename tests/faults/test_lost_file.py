@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from casenotes import Memory, Scope
 from casenotes.errors import StoreUnavailable
 from casenotes.testing import HashEmbedder
 
+MOVES = int(os.environ.get("CASENOTES_MOVES", "2"))
 MIRA = Scope("agent", "mira", "monday")
 
 
@@ -89,10 +93,19 @@ async def test_r13_04_a_file_that_is_put_back_is_used_again(tmp_path: Path) -> N
         assert said[-1] == "It leaks again."
 
 
-async def test_r13_04_what_was_acknowledged_before_a_move_is_in_the_moved_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(MOVES))
+async def test_r13_04_what_was_acknowledged_before_a_move_is_in_the_moved_file(
+    tmp_path: Path, seed: int
+) -> None:
     path, acknowledged, number = tmp_path / "s.db", list[str](), 0
+    pause = random.Random(seed).uniform(0, 0.05)
+
+    def move_later() -> None:
+        time.sleep(pause)
+        move(path)
+
     async with opened(path) as memory:
-        moving = asyncio.create_task(asyncio.to_thread(move, path))
+        moving = asyncio.create_task(asyncio.to_thread(move_later))
         with pytest.raises(StoreUnavailable, match="deleted or moved"):  # noqa: PT012
             while True:
                 number += 1

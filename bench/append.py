@@ -47,12 +47,12 @@ def bare_commits(path: Path, texts: list[str], seconds: float) -> float:
         scope = ("bench", "user-0")
         thread = (*scope, "thread")
         connection.execute("BEGIN IMMEDIATE")
-        seq, change = connection.execute(sql["thread_state"], (*thread, *scope)).fetchone()
+        change, seq, _apart = connection.execute(sql["thread_state"], thread).fetchone()
         seq, change = (seq or 0) + 1, (change or 0) + 1
         text = texts[count % len(texts)]
-        row = (*thread, f"m{count}", seq, "user", text, None, None, count, change, None)
+        row = (*thread, f"m{count}", seq, "user", text, None, None, count, change, None, 0, 20)
         connection.execute(sql["insert_message"], row)
-        connection.execute(sql["advance_thread"], (*thread, seq, change, count, count))
+        connection.execute(sql["advance_thread"], (*thread, seq, change, count, count, 20))
         connection.execute(sql["advance_scope"], (*scope, change))
         connection.execute("COMMIT")
         count += 1

@@ -68,6 +68,11 @@ class Item(Protocol):
         ...
 
 
+def longest_wait(settings: JobSettings) -> timedelta:
+    """No retry waits longer; what seems to was noted while a clock was wrong."""
+    return max(timedelta(seconds=min(settings.longest_retry_seconds, 1e8)), BUDGET_PAUSE)
+
+
 T = TypeVar("T", bound=Item)
 
 

@@ -815,9 +815,19 @@ class Memory:
 
     async def check(self) -> list[Finding]:
         """What the store finds out about its own health."""
+        from casenotes.jobs import longest_wait
+        from casenotes.layers.observing import longest_idle
         from casenotes.recall.reembed import space_finding
+        from casenotes.stores.base import clock_finding
 
-        return [*await self._store.check(), space_finding(await self._store.spaces())]
+        ahead = await self._store.jobs.times_ahead(
+            datetime.now(UTC),
+            longest_wait(self._settings.jobs),
+            self._clock.now(),
+            longest_idle(self._settings.observational),
+        )
+        findings = await self._store.check()
+        return [*findings, clock_finding(ahead), space_finding(await self._store.spaces())]
 
 
 def _note_shown(turn: Turn, context: Context) -> None:

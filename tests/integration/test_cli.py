@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -186,6 +188,47 @@ def test_an_export_is_private_and_never_replaces_the_store(filled: Cli) -> None:
     assert not list(filled.directory.glob("*.part"))
 
 
+def test_r13_05_an_export_uses_no_file_that_others_have_made(filled: Cli) -> None:
+    victim = filled.directory / "victim"
+    victim.write_text("mine")
+    planted = filled.directory / "out.jsonl.part"
+    planted.symlink_to(victim)
+    filled("export", "-o", "out.jsonl")
+    assert victim.read_text() == "mine"
+    assert planted.is_symlink()
+    planted.unlink()
+    planted.touch(0o666)
+    (filled.directory / "out.jsonl").chmod(0o644)
+    filled("export", "-o", "out.jsonl")
+    assert (filled.directory / "out.jsonl").stat().st_mode & 0o777 == 0o600
+    os.mkfifo(filled.directory / "pipe")
+    assert "no regular file" in " ".join(filled("export", "-o", "pipe", code=2).stderr.split())
+    assert "cannot write" in filled("export", "-o", ".", code=2).stderr
+    assert [file.name for file in filled.directory.glob("*.part")] == ["out.jsonl.part"]
+    assert not list(filled.directory.glob(".casenotes-*"))
+
+
+def test_r13_05_a_file_that_exists_is_never_written_through(
+    filled: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if somebody had guessed the name."""
+    monkeypatch.setattr("casenotes.cli.files.secrets.token_hex", lambda _count: "guessed")
+    victim = filled.directory / "victim"
+    victim.write_text("mine")
+    (filled.directory / ".casenotes-guessed.part").symlink_to(victim)
+    assert "cannot write" in filled("export", "-o", "out.jsonl", code=2).stderr
+    assert "cannot be written" in filled("config", "init", "memory.json", "--yes", code=2).stderr
+    assert victim.read_text() == "mine"
+
+
+def test_r13_06_an_export_to_the_screen_cannot_write_to_the_terminal(cli: Cli) -> None:
+    text = "The fan \x9b31m is \u202eduol\u2066 \u200f \x1b[2J."
+    cli("import", cli.write("hostile.jsonl", {**GOOD[0], "text": text}))
+    shown = cli("export").stdout
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", shown)
+    assert [json.loads(line)["text"] for line in shown.splitlines()] == [text]
+
+
 def test_titles_survive_and_a_line_without_metadata_takes_none_away(filled: Cli) -> None:
     thread = {"kind": "thread", "scope": "ann", "thread": "t"}
     filled("import", filled.write("a.jsonl", {**thread, "title": "Fans", "metadata": {"k": 1}}))
@@ -358,6 +401,7 @@ def test_eval_runs_are_cached_and_compared(cli: Cli) -> None:
     assert first["embedder"] == {"label": "minilm+static:0.6", "texts_embedded": 5}
     second = cli.json(*words, "--set", "centring=0", "--set", "thread_share=0")
     assert second["embedder"]["texts_embedded"] == 0
+    assert (cli.directory / "vectors.db").stat().st_mode & 0o777 == 0o600
     assert cli.json(*words, "--no-cache")["embedder"]["texts_embedded"] is None
     for name, run in (("a.json", first), ("b.json", second)):
         (cli.directory / name).write_text(json.dumps(run))

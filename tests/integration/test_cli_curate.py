@@ -101,16 +101,19 @@ class TestWholeMemories:
         told = cli("erase", "--resource", "mira", "--yes").stdout
         assert "none is left" in " ".join(told.split())
         assert WISH.encode() not in Path(sqlite_url.removeprefix("sqlite:///")).read_bytes()
-        mistyped = cli("erase", "--resource", "mirra", "--yes")
+        mistyped = cli("erase", "--resource", "mirra", "--yes", code=1)
         assert "Nothing was erased" in " ".join(mistyped.stderr.split())
         assert "none is left" not in mistyped.stdout
-        again = values(cli("erase", "--resource", "mira", "--yes", "--json"))
-        assert (sum(again["rows"].values()), again["proven"]) == (0, True)
+        again = values(cli("erase", "--resource", "mira", "--yes", "--json", code=1))
+        assert (sum(again["rows"].values()), again["proven"]) == (0, False), "nothing was looked for"
         assert values(cli("recall", "boat Alma Mater", "--resource", "jonas", "--json"))["hits"]
         quick = values(
             cli("erase", "--resource", "jonas", "--thread", "remembered", "--no-scrub", "--yes", "--json")
         )
         assert (quick["scrubbed"], quick["proven"], quick["rows"]["messages"]) == (False, False, 1)
+        later = cli("erase", "--resource", "jonas", "--thread", "remembered", "--yes").stdout
+        assert "looked for again" in later
+        assert "none is left" in " ".join(later.split())
 
     def test_rebuild_needs_a_model(self, cli: Any) -> None:
         cli("remember", WISH, "--resource", "mira")

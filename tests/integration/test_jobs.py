@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -434,3 +435,21 @@ class TestBrokenStores:
         async with opened(store_url, ScriptedModel(answer)) as memory:
             memory._space.expect(HashEmbedder(128))
             assert statuses(await turn(memory, LATER, SAID)) == [("corroborated", "known")]
+
+
+async def test_r13_03_a_clock_that_was_a_year_ahead_delays_no_learning(store_url: str) -> None:
+    year = timedelta(days=365)
+    async with opened(store_url, config=jobs(in_process=False)) as memory:
+        under_way = await memory.begin(MIRA, SAID)
+        await memory.complete(under_way, "I see.")
+        lease = await memory._store.jobs.acquire(MIRA, "extract", "another", year.total_seconds())
+        assert lease is not None
+        later = datetime.now(UTC) + year
+        await memory._store.jobs.failed(lease, under_way.id, "no answer", later, counts=True, dead=False)
+        (clock,) = [finding for finding in await memory.check() if finding.name == "clock"]
+        assert (clock.status, "1 leases, 1 turns" in clock.detail) == ("warning", True)
+    async with opened(store_url, proposes(entry(SKEW, SAID)), config=jobs()) as memory:
+        await until(lambda: nothing_queued(memory))
+        assert SKEW in [hit.content for hit in await memory.recall(MIRA, SKEW) if hit.kind == "entry"]
+        (clock,) = [finding for finding in await memory.check() if finding.name == "clock"]
+        assert clock.status == "ok"

@@ -1008,6 +1008,23 @@ class TestFailures:
             await memory.observe(MIRA)
             assert await is_whole(memory)
 
+    async def test_r13_03_a_clock_that_was_a_year_ahead_delays_no_observing(self, store_url: str) -> None:
+        year = timedelta(days=365)
+        async with opened(store_url, config=observing(in_process=False)) as memory:
+            turn = await memory.begin(MIRA, "find the fault")
+            await loop(memory, turn, range(20))
+            await memory.complete(turn, "found")
+            lease = await memory._store.jobs.acquire(MIRA, "observe", "another", year.total_seconds())
+            assert lease is not None
+            later = datetime.now(UTC) + year
+            await memory._store.observations.failed(lease, "no answer", later, counts=True, dead=False)
+            (clock,) = [finding for finding in await memory.check() if finding.name == "clock"]
+            assert "1 leases, 1 observations" in clock.detail
+        async with opened(store_url, model(), config=observing()) as memory:
+            async with asyncio.timeout(20):
+                while not (await memory.observing(MIRA)).observed_seq:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+
     @pytest.mark.parametrize("status", [400, 402, 405])
     async def test_a_provider_that_refuses_all_loses_no_message(self, store_url: str, status: int) -> None:
         """An account without credit is no reason to take messages for unreadable."""

@@ -73,6 +73,7 @@ async def test_postgres(postgres_url: str) -> None:
             "model_usage",
             "revisions",
             "erasures",
+            "unproven_erasures",
             "layer_states",
             "episodes",
             "events",

@@ -14,8 +14,9 @@ from conversation import JONAS, LATER, MIRA, entry, opened, proposes, settings, 
 
 from casenotes import Memory, Message, Scope, ToolCall, ToolResult
 from casenotes.config import ProfileSettings
-from casenotes.curate.residue import pieces_of, scan, telling_place
+from casenotes.curate.residue import fingerprints_of, pieces_of, scan, telling_place
 from casenotes.errors import InvalidScope
+from casenotes.stores.postgres.erasure import server_files
 from casenotes.testing import ScriptedModel
 from casenotes.types import ChildScope
 
@@ -300,7 +301,101 @@ class TestNothingIsLeft:
             )
 
 
+class TestUnfinished:
+    """An erasure that was not proven stays so, however often it is repeated, until its remains are gone."""
+
+    async def test_r14_01_while_a_reader_holds_the_log(
+        self, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("casenotes.stores.sqlite.erasure.CHECKPOINT_TRIES", 2)
+        name = canary()
+        async with opened(sqlite_url) as memory:
+            for number in range(5):
+                await memory.append(MIRA, f"The {name} of house {number} sings in the morning.")
+            await memory.append(JONAS, "The garden is large.")
+            await memory.flush()
+            reader = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM messages").fetchone()
+            for rows in (5, 0, 0):
+                erased = await memory.erase(MIRA.owner)
+                assert (erased.rows["messages"], erased.is_proven) == (rows, False)
+                assert "close it and repeat" in erased.not_done
+                assert b"The canary" in b"".join(erased.residue.left)
+            assert left_in(sqlite_url, [name]) != {}
+            reader.close()
+        async with opened(sqlite_url) as memory:
+            finished = await memory.erase(MIRA.owner)
+            assert (sum(finished.rows.values()), finished.is_proven) == (0, True)
+            assert finished.residue.pieces >= 5
+            assert left_in(sqlite_url, [name]) == {}
+            again = await memory.erase(MIRA.owner)
+            assert (again.is_proven, again.residue.pieces) == (False, 0), "nothing was looked for"
+
+    async def test_r14_01_while_a_snapshot_holds_dead_rows(self, postgres_url: str) -> None:
+        name = canary()
+        async with opened(postgres_url) as memory:
+            await memory.append(MIRA, f"The {name} of house 7 sings in the morning.")
+            await memory.flush()
+            with psycopg.connect(postgres_url) as reader:
+                reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+                reader.execute("SELECT 1")
+                for rows in (1, 0):
+                    erased = await memory.erase(MIRA.owner)
+                    assert (erased.rows["messages"], erased.is_proven) == (rows, False)
+            finished = await memory.erase(MIRA.owner)
+            assert (sum(finished.rows.values()), finished.is_proven) == (0, True)
+        assert left_in(postgres_url, [name]) == {}
+
+    async def test_r14_02_what_was_removed_without_a_scan_is_looked_for_later(self, store_url: str) -> None:
+        name = canary()
+        async with opened(store_url) as memory:
+            await memory.append(MIRA, f"The {name} of house 7 sings in the morning.")
+            await memory.append(LATER, "Hello.")
+            await memory.erase(MIRA, scrub=False)
+            finished = await memory.erase(MIRA)
+            assert (sum(finished.rows.values()), finished.is_proven) == (0, True)
+            assert finished.residue.pieces > 0
+        assert left_in(store_url, [name]) == {}
+
+    async def test_r14_03_no_text_is_kept_to_look_for_later(self, sqlite_url: str) -> None:
+        text = f"The {canary()} of house 7 sings in the morning."
+        async with opened(sqlite_url) as memory:
+            await memory.append(MIRA, text)
+            await memory.erase(MIRA.owner, scrub=False)
+        connection = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))
+        stored = b"".join(*connection.execute("SELECT * FROM unproven_erasures"))
+        connection.close()
+        words = [text[at : at + 4].encode() for at in range(len(text) - 3)]
+        assert [word for word in [*words, b"mira"] if word in stored] == []
+
+
 class TestScan:
+    def test_r14_02_fingerprints_find_what_the_words_would(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("casenotes.curate.residue.CHUNK", 64)
+        needle, key = bytes(range(1, 33)), b"owner"
+        fingerprints = fingerprints_of({needle, b"twelve bytes"}, key)
+        assert len(fingerprints) == 8
+        for place in range(0, 130, 7):
+            file = tmp_path / f"{place}.bin"
+            file.write_bytes(b"x" * place + needle + b"y" * 50)
+            assert scan([file], set(), fingerprints, key) == (place + 82, {needle})
+            assert scan([file], set(), fingerprints, b"another") == (place + 82, set())
+
+    async def test_r14_01_a_file_that_cannot_be_seen_is_no_proof(self, tmp_path: Path) -> None:
+        """Of the server's folder, links to other disks are followed, and other databases left out."""
+        server, disk = tmp_path / "server", tmp_path / "disk"
+        for place in ("server/base/5", "server/base/7", "disk/PG_16_1/5", "disk/PG_16_1/7", "wal"):
+            (tmp_path / place).mkdir(parents=True)
+            (tmp_path / place / "1").touch()
+        (server / "pg_tblspc").mkdir()
+        (server / "pg_tblspc" / "16400").symlink_to(disk)
+        (server / "pg_wal").symlink_to(tmp_path / "wal")
+        files = {str(file.relative_to(server)) for file in server_files(server, "7")}
+        assert files == {"base/7/1", "pg_tblspc/16400/PG_16_1/7/1", "pg_wal/1"}
+
     def test_a_remnant_across_two_parts_of_a_file_is_found(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

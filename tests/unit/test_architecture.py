@@ -48,8 +48,8 @@ SPACES = {
     "drop_vectors_of_space",
     "drop_space",
 }
-WORKERS = {"dead_turns", "revive_turns", "revive_observing"}
-ERASING = {"count_erasure", "is_live"}
+WORKERS = {"times_ahead", "dead_turns", "revive_turns", "revive_observing"}
+ERASING = {"count_erasure", "is_live", "fingerprints", "add_fingerprints", "drop_fingerprints"}
 WHOLE_STORE = {
     "sqlite": {*SPACES, *WORKERS, *ERASING, "stats"},
     "postgres": {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json as json_module
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from casenotes.cli.config_questions import Answers, Given, asked
+from casenotes.cli.files import write_file
 from casenotes.cli.options import Db, Json
-from casenotes.cli.output import console, errors, print_json, print_table, safe
+from casenotes.cli.output import console, errors, escape_json, print_json, print_table, safe
 from casenotes.config import Effective, effective
 from casenotes.config.json_names import ROOT
 from casenotes.config.json_read import Problem, read_json
@@ -66,17 +66,17 @@ def show(
 
 def _rows(chosen: Effective) -> list[dict[str, Any]]:
     return [
-        {"setting": item.path, "value": _shown_value(item.value), "origin": item.origin}
+        {"setting": item.path, "value": _shown_value(item.path, item.value), "origin": item.origin}
         for item in chosen.values()
     ]
 
 
-def _shown_value(value: object) -> Any:
+def _shown_value(setting: str, value: object) -> Any:
     """A value for the screen: what is no plain one by its name, and nothing with a password."""
     if isinstance(value, (bool, int, float)) or value is None:
         return value
     if isinstance(value, str):
-        return mask(without_password(value) if "://" in value else value)
+        return mask(without_password(value) if "://" in value or "database" in setting else value)
     model = getattr(value, "model", None)
     return {"model": model, "credential": getattr(value, "credential", None)} if model else shown(value)
 
@@ -200,20 +200,17 @@ def _write(file: str, config: Mapping[str, Any]) -> None:
     """All of it or nothing: a file that is half written would be no JSON."""
     text = json_module.dumps(config, indent=2, ensure_ascii=False) + "\n"
     if file == STDIN:
-        sys.stdout.write(text)
+        sys.stdout.write(escape_json(text))
         return
     path = Path(os.path.realpath(file))  # a link stays one
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(text, "utf-8")
-        if path.exists():
-            shutil.copymode(path, beside)
-        beside.replace(path)
+        with write_file(path, 0o666) as output:
+            output.write(text)
+            if path.exists() and hasattr(os, "fchmod"):
+                os.fchmod(output.fileno(), path.stat().st_mode & 0o777)
     except (OSError, UnicodeEncodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no proper text"
         raise UsageError(f"{file!r} cannot be written: {reason}") from None
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _text(file: str) -> str:

@@ -47,6 +47,11 @@ def safe(text: str) -> str:
     return CONTROL.sub("\ufffd", text)
 
 
+def escape_json(text: str) -> str:
+    """JSON that says the same and cannot move the cursor, change colours or reorder the line."""
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def excerpt(text: str, characters: int) -> str:
     """The beginning of a text on one line."""
     flat = " ".join(safe(text).split())

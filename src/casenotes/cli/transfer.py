@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -14,8 +13,9 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from casenotes.cli.files import write_file
 from casenotes.cli.options import Agent, Db, Json, open_memory
-from casenotes.cli.output import console, errors, print_json, print_table, progress_bar, safe
+from casenotes.cli.output import console, errors, escape_json, print_json, print_table, progress_bar, safe
 from casenotes.config import DEFAULT_AGENT, zone_named
 from casenotes.errors import UsageError
 from casenotes.stores.sqlite.connect import is_part_of_store
@@ -172,7 +172,7 @@ async def _export(output: Path | None, db: str | None, agent: str | None, resour
         with _output(output, memory.location) as file:
             count = 0
             async for line in export_lines(memory, agent, resource):
-                file.write(line + "\n")
+                file.write(escape_json(line) + "\n")
                 count += 1
             return count
 
@@ -185,13 +185,10 @@ def _output(output: Path | None, location: str) -> Iterator[TextIO]:
         return
     if is_part_of_store(location, output):
         raise UsageError(f"{str(output)!r} is the store itself; choose another file for the export")
-    unfinished = output.with_name(f"{output.name}.part")
+    if output.exists() and not (output.is_file() or output.is_dir()):  # it would take the place of a device
+        raise UsageError(f"{str(output)!r} is no regular file; leave out --output to write to standard output")
     try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
+        with write_file(output) as file:
             yield file
-        unfinished.replace(output)
     except OSError as error:
         raise UsageError(f"cannot write {str(output)!r}: {error.strerror}") from None
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -220,8 +220,9 @@ def erase_command(
     """Remove a user, or one of their conversations, with everything derived from it, for good.
 
     The store's files are rewritten, which takes a while and holds up others, and every byte of them is
-    searched for remains; exit code 1 if something is left or could not be looked at. This cannot be
-    undone, and backups are out of reach.
+    searched for remains; exit code 1 unless all of it was looked for, nothing was found and nothing is left to
+    do. Repeat the command then: it looks again for what was removed. This cannot be undone, and backups are
+    out of reach.
     """
     scope = Scope(agent, resource, thread)
     if not confirmed(f"Erase {thread or resource} for good?", yes):
@@ -256,15 +257,18 @@ async def _erase(db: str | None, scope: Scope, *, scrub: bool) -> Erased:
 
 
 def _print_erased(erased: Erased) -> None:
-    if not sum(erased.rows.values()):
+    residue = erased.residue
+    if sum(erased.rows.values()):
+        print_table(["removed", "rows"], [[table, count] for table, count in erased.rows.items() if count])
+    elif residue.pieces:
+        console.print("The rows were removed earlier; what they held was looked for again.")
+    else:
         errors.print(
             "Nothing was erased: there is nothing of that name; `casenotes stats` lists what there is.",
             style="yellow",
             markup=False,
         )
         return
-    print_table(["removed", "rows"], [[table, count] for table, count in erased.rows.items() if count])
-    residue = erased.residue
     if residue.skipped:
         errors.print(f"Remains were not looked for: {residue.skipped}", style="yellow", markup=False)
     elif residue.left:

@@ -258,9 +258,9 @@ class Told(AsWritten):
         raise TypeError("this setting has no JSON form")
 
 
-def setting(default: Any, rule: Rule) -> Any:
+def setting(default: Any, rule: Rule, *, repr: bool = True) -> Any:
     """A field of a section: its default and its rule."""
-    return field(default=default, metadata={"rule": rule})
+    return field(default=default, metadata={"rule": rule}, repr=repr)
 
 
 def switch(default: bool) -> Any:

@@ -54,6 +54,12 @@ BLOCK = ("min_block_tokens", "max_block_tokens")
 PASSWORDS = ("password", "sslpassword", "oauth_client_secret")
 ELSEWHERE = ("hostaddr", "service", "servicefile", "passfile")
 POSTGRES = ("postgresql://", "postgres://")
+PLAIN_NAME = re.compile(r"[\w./\\+-]*")
+CREDENTIALS = re.compile(r"[^/\\:@]+:[^/\\@]+@|[?&]\w*(?:password|passwd|pwd|secret|token|key)=", re.IGNORECASE)
+HOST = r"(?:[\w.%-]*|\[[0-9A-Fa-f:.]+(?:%\w+)?\])(?::\d*)?"
+WELL_FORMED = re.compile(
+    rf"(?:(?P<user>[^\s:@/?#]*)(?::[^\s@/?#]*)?@)?(?P<place>{HOST}(?:,{HOST})*(?:/[^\s:@?#]*)?)(?:[?#][^@]*)?"
+)
 DEFAULT_LAST_MESSAGES = 20
 DEFAULT_OBSERVER_TOKENS = 30_000
 DEFAULT_REFLECTOR_TOKENS = 40_000
@@ -96,6 +102,8 @@ def has_password(url: str) -> bool:
     _, slashes, rest = url.partition("://")
     if not slashes:
         return False
+    if url.startswith(POSTGRES) and not WELL_FORMED.fullmatch(rest):
+        return True
     before, at, _ = rest.partition("@")
     try:
         parts = urlsplit(url)
@@ -116,16 +124,23 @@ def leads_elsewhere(url: str) -> bool:
 
 
 def without_password(url: str, *, with_user: bool = False) -> str:
-    """A URL for the eyes of users: without its query, and of what stands before its last `@` the user at most.
+    """A URL for the eyes of users: without query and password, and without the user unless wanted.
 
-    Database drivers take any character in a password, so no parser of URLs knows where it ends.
+    Of one that is not well formed hardly anything is shown: its password may stand anywhere.
     """
-    if "@" not in url:
-        return re.split("[?#]", url, maxsplit=1)[0]
     scheme, slashes, rest = url.partition("://")
-    start = f"{scheme}://" if slashes and scheme.isalnum() else "…"
-    user = rest.partition("@")[0].partition(":")[0] if slashes and with_user else ""
-    return f"{start}{user}{'@' if user else ''}{url.rpartition('@')[2].partition('?')[0]}"
+    if not slashes:
+        return url if PLAIN_NAME.fullmatch(url) else "…"
+    if "@http" in scheme:  # a chat model and where it is served
+        return f"…{without_password(f'http{slashes}{rest}')}"
+    start = f"{scheme}://" if PLAIN_NAME.fullmatch(scheme) else "…"
+    if scheme == "sqlite" and rest.startswith("/"):
+        return f"{start}…" if CREDENTIALS.search(rest) else f"{start}{rest}"
+    match = WELL_FORMED.fullmatch(rest)
+    if match is None:
+        return f"{start}…"
+    user = match["user"] if with_user else None
+    return f"{start}{user}@{match['place']}" if user else f"{start}{match['place']}"
 
 
 def _not_bare(url: object) -> str | None:
@@ -203,7 +218,7 @@ class StorageSettings(Section):
     connect_timeout_seconds: float = number(10.0, 0)
     close_timeout_seconds: float = number(10.0, 0)
     idle_transaction_seconds: float = number(30.0, 0)
-    database: str = setting(DEFAULT_STORAGE, Told(_not_bare))
+    database: str = setting(DEFAULT_STORAGE, Told(_not_bare), repr=False)  # it may be mistyped
     credential: str | None = setting(None, Text("no password"))
 
     def __post_init__(self) -> None:

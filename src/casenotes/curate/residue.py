@@ -6,12 +6,16 @@ remnant of 63 bytes or more contains a whole piece. Pieces that living rows cont
 Eight bytes of each piece are looked for first, mostly its head; where that is blank, as in vectors full of
 zeros, others are taken, because files are full of blanks.
 
+What an erasure could not prove, a later one looks for again. By then its text is gone, so it goes by
+fingerprints: a keyed hash of 64 bits for each whole piece, kept in the store until nothing is found.
+
 Files are read by a child process and come through a pipe. Closing a database file here would drop the locks
 that SQLite holds on it for this whole process, and what is looked for never leaves this process.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -29,6 +33,7 @@ SHORTEST = 12
 
 DISTINCT = 8
 HEAD = 8
+WORDS = PIECE // HEAD
 TELLING = 4
 """A head of fewer different bytes stands everywhere."""
 
@@ -80,8 +85,26 @@ def _pieces(text: bytes) -> Iterator[bytes]:
         yield text[start : start + PIECE]
 
 
-def scan(files: Sequence[Path], pieces: set[bytes]) -> tuple[int, set[bytes]]:
-    """The bytes read, and the pieces found in them; OSError if a file cannot be read."""
+def fingerprints_of(pieces: Iterable[bytes], key: bytes) -> bytes:
+    """Eight bytes for each whole piece; short texts have none, the ids beside them do."""
+    words = np.frombuffer(b"".join(p for p in pieces if len(p) == PIECE), dtype="<u8")
+    return _hash([words[place::WORDS] for place in range(WORDS)], key).astype("<u8").tobytes()
+
+
+def _hash(words: Sequence[NDArray[np.uint64]], key: bytes) -> NDArray[np.uint64]:
+    factors = np.frombuffer(hashlib.blake2b(key, digest_size=PIECE).digest(), dtype="<u8") | np.uint64(1)
+    hashes = np.zeros(len(words[0]), dtype=np.uint64)
+    for word, factor in zip(words, factors, strict=True):
+        hashes = (hashes ^ word) * factor
+        hashes ^= hashes >> np.uint64(29)
+    return hashes
+
+
+def scan(
+    files: Sequence[Path], pieces: set[bytes], fingerprints: bytes = b"", key: bytes = b""
+) -> tuple[int, set[bytes]]:
+    """The bytes read, and what was found in them by piece or fingerprint; OSError if a file cannot be read."""
+    earlier = np.unique(np.frombuffer(fingerprints, dtype="<u8"))
     by_head: ByHead = {}
     for piece in pieces:
         place = telling_place(piece)
@@ -91,6 +114,7 @@ def scan(files: Sequence[Path], pieces: set[bytes]) -> tuple[int, set[bytes]]:
     for chunk, fresh in _chunks(files):
         size += fresh
         found.update(_in_chunk(chunk, heads, by_head))
+        found.update(_by_fingerprint(chunk, earlier, key))
     return size, found
 
 
@@ -145,3 +169,17 @@ def _in_chunk(chunk: bytes, heads: NDArray[np.uint64], by_head: ByHead) -> Itera
             start = offset + HEAD * index
             candidates = by_head[int(numbers[index])]
             yield from (p for place, p in candidates if start >= place and chunk.startswith(p, start - place))
+
+
+def _by_fingerprint(chunk: bytes, wanted: NDArray[np.uint64], key: bytes) -> Iterator[bytes]:
+    if not len(wanted):
+        return
+    is_likely = np.zeros(2**16, dtype=bool)  # by the upper bits, which is faster than a search
+    is_likely[wanted >> np.uint64(48)] = True
+    for offset in range(min(HEAD, max(0, len(chunk) - PIECE + 1))):
+        words = np.frombuffer(chunk, dtype="<u8", count=(len(chunk) - offset) // HEAD, offset=offset)
+        count = len(words) - WORDS + 1
+        hashes = _hash([words[place : place + count] for place in range(WORDS)], key)
+        likely = np.flatnonzero(is_likely[hashes >> np.uint64(48)])
+        for index in likely[np.isin(hashes[likely], wanted)].tolist():
+            yield chunk[offset + HEAD * index : offset + HEAD * index + PIECE]

@@ -14,12 +14,12 @@ from typing import Any
 from casenotes.config import JobSettings
 from casenotes.errors import LeaseLost, SettingsError
 from casenotes.events import Events
-from casenotes.jobs import Failed, Failure, Jobs, LearningFailed, as_failure
+from casenotes.jobs import Failed, Failure, Jobs, LearningFailed, as_failure, longest_wait
 from casenotes.layers.base import Layer, LearnRequest
 from casenotes.layers.stored_state import States
 from casenotes.stores.base import Store
 from casenotes.stores.learned_rows import EPISODIC
-from casenotes.stores.learning import Lease, TurnState
+from casenotes.stores.learning import Lease, TurnState, has_come
 from casenotes.tasks import is_asked_to_stop
 from casenotes.types import OUTCOMES, LearnStatus, Outcome, Receipt, Scope
 
@@ -33,20 +33,24 @@ class TurnWork:
     task = "extract"
     source = SOURCE
 
-    def __init__(self, store: Store, layers: Mapping[str, Layer], states: States, hook_seconds: float) -> None:
+    def __init__(
+        self, store: Store, layers: Mapping[str, Layer], states: States, settings: JobSettings
+    ) -> None:
         self._store = store
         self._layers = layers
         self._states = states
-        self._hook_seconds = hook_seconds
+        self._hook_seconds = settings.hook_seconds
+        self._longest = longest_wait(settings)
 
     async def due_threads(self, now: datetime, limit: int) -> list[Scope]:
         """See Work.due_threads."""
-        return await self._store.jobs.due_threads(now, limit, tuple(self._layers))
+        return await self._store.jobs.due_threads(now, limit, tuple(self._layers), self._longest)
 
     async def due(self, scope: Scope, now: datetime) -> list[TurnState]:
         """See Work.due."""
         queued = await self._store.jobs.queued(scope)
-        return [turn for turn in queued if turn.due_at <= now and set(turn.pending) & self._layers.keys()]
+        ready = [turn for turn in queued if has_come(turn.due_at, now, self._longest)]
+        return [turn for turn in ready if set(turn.pending) & self._layers.keys()]
 
     async def failed(self, lease: Lease, item: TurnState, note: Failed) -> None:
         """See Work.failed."""
@@ -104,7 +108,7 @@ class Learning:
         self._in_process = settings.in_process
         self._layers = {layer.name: layer for layer in layers if layer.learns_from}
         self._elsewhere = () if settings.in_process else tuple(elsewhere)
-        self._jobs = Jobs(store, TurnWork(store, self._layers, states, settings.hook_seconds), settings, events)
+        self._jobs = Jobs(store, TurnWork(store, self._layers, states, settings), settings, events)
         self._completed: dict[tuple[Scope, str], None] = {}
         self._noticed: set[Scope] = set()
         if self._layers and self._in_process:

@@ -14,10 +14,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from casenotes.clock import Clock
-from casenotes.config import Settings
+from casenotes.config import ObservationalSettings, Settings
 from casenotes.errors import BudgetExceeded, CasenotesError, InvalidScope, LeaseLost, ModelError
 from casenotes.events import Events
-from casenotes.jobs import Failed, Jobs
+from casenotes.jobs import Failed, Jobs, longest_wait
 from casenotes.observe.activate import activation
 from casenotes.observe.batch import next_batch
 from casenotes.observe.limits import Limits
@@ -25,7 +25,7 @@ from casenotes.observe.observer import observe
 from casenotes.observe.reflector import is_due, put_off, reflect
 from casenotes.observe.tools import ObservingTools
 from casenotes.stores.base import Store, Watch
-from casenotes.stores.learning import Lease
+from casenotes.stores.learning import LONGEST_WAIT, Lease, has_come
 from casenotes.stores.observations import Observing, Size
 from casenotes.types import Message, Scope
 
@@ -38,28 +38,37 @@ LATE_SHARE = 10
 """The time of a flush is put off when it is late by a tenth: not every step of a turn writes it."""
 
 
+def longest_idle(settings: ObservationalSettings) -> timedelta:
+    """No flush waits longer, by the memory's clock; what seems to was noted while that was wrong."""
+    return timedelta(seconds=settings.idle_flush_seconds) + LONGEST_WAIT
+
+
 class ObservingWork:
     """Observing threads and condensing their logs. See Work."""
 
     task = "observe"
     source = "observer"
 
-    def __init__(self, tools: ObservingTools) -> None:
+    def __init__(self, tools: ObservingTools, longest: timedelta) -> None:
         self._tools = tools
         self._store = tools.store.observations
+        self._longest = longest
+        self._idle = longest_idle(tools.settings)
 
     async def due_threads(self, now: datetime, limit: int) -> list[Scope]:
         """See Work.due_threads. A model that is left alone has nothing to do."""
         if self._tools.breaker.seconds_left:
             return []
-        return await self._store.due_threads(now, self._tools.clock.now(), limit)
+        return await self._store.due_threads(now, self._tools.clock.now(), limit, self._longest, self._idle)
 
     async def due(self, scope: Scope, now: datetime) -> list[Observing]:
         """See Work.due."""
         if self._tools.breaker.seconds_left:
             return []
         states = await self._store.states(scope)
-        ready = [state for state in states if state.due_at is None or state.due_at <= now]
+        ready = [
+            state for state in states if state.due_at is None or has_come(state.due_at, now, self._longest)
+        ]
         return [state for state in ready if await self._has_work(state)]
 
     async def _has_work(self, state: Observing) -> bool:
@@ -78,7 +87,8 @@ class ObservingWork:
         return bool(batch)
 
     def _is_flushed(self, state: Observing) -> bool:
-        return state.flush_at is not None and state.flush_at <= self._tools.clock.now()
+        at = state.flush_at
+        return at is not None and has_come(at, self._tools.clock.now(), self._idle)
 
     async def _next(self, scope: Scope) -> tuple[Observing, list[Message]]:
         state, messages = await self._store.unobserved(scope, MAX_MESSAGES)
@@ -170,7 +180,7 @@ class SessionMemory:
         self._jobs: Jobs[Observing] | None = None
         if self._tools is not None:
             leases = replace(settings.jobs, lease_seconds=self._settings.lock_ttl_ms / 1_000)
-            self._jobs = Jobs(store, ObservingWork(self._tools), leases, events)
+            self._jobs = Jobs(store, ObservingWork(self._tools, longest_wait(settings.jobs)), leases, events)
             if self._in_process:
                 self._jobs.start()
 

@@ -160,7 +160,7 @@ def _by_name(given: str, key: Secret | None) -> ChatModel:
     name, at, rest_of_url = given.strip().partition("@http")
     provider, _, model = with_colon(name).partition(":")
     if not provider or not model:
-        raise SettingsError(f"chat model {given!r} is unknown; {REMEDY}")
+        raise SettingsError(f"chat model {given.partition('@')[0]!r} is unknown; {REMEDY}")
     with looking_up("chat model", f"{provider}:{model}"):
         from casenotes.models import pydantic_chat
     if at:

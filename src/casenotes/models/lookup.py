@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -38,6 +39,9 @@ def provider_factory(key: Secret | None) -> Callable[[str], Any]:
 def looking_up(what: str, name: str) -> Iterator[None]:
     """For a block that imports Pydantic AI and asks it for `provider:model`."""
     provider = name.partition(":")[0]
+    if "//" in name or name.count("@") > 1:  # a mistyped address, perhaps with a password
+        start = re.split("@|//", name, maxsplit=1)[0]
+        raise SettingsError(f"{what} {start!r}… has no usable address; write openai:name@http://host:port/v1")
     try:
         yield
     except ModuleNotFoundError as error:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
-from casenotes.stores.learning import EntryStore, JobStore
+from casenotes.stores.learning import EntryStore, JobStore, TimesAhead
 from casenotes.stores.observations import ObservationStore
 from casenotes.stores.revisions import Erasure, RevisionStore
 from casenotes.stores.revisions import Freshness as Freshness
@@ -192,6 +192,19 @@ def consistency_finding(what: str, broken: int) -> Finding:
     if broken:
         return Finding(what, "failed", f"{broken} {what} are inconsistent", "restore a backup")
     return Finding(what, "ok", "consistent with the messages")
+
+
+def clock_finding(ahead: TimesAhead) -> Finding:
+    """The finding for times that were written while a clock was wrong."""
+    if not sum(ahead):
+        return Finding("clock", "ok", "nothing waits for a time too far ahead")
+    counts = ", ".join(f"{count} {what}" for what, count in ahead._asdict().items() if count)
+    return Finding(
+        "clock",
+        "warning",
+        f"times too far ahead ({counts}): the clock is wrong, or was when they were written",
+        "check the clock; work that waits for such times is done without waiting",
+    )
 
 
 class Store(Protocol):

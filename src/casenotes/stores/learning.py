@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal, Protocol
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple, Protocol
 
 from casenotes.types import CandidateReceipt, Entry, EntryStatus, Evidence, HitKind, Message, Origin, Scope
 
@@ -26,6 +26,18 @@ class Lease:
     fence: int
 
 
+LONGEST_LEASE = timedelta(hours=1)
+"""One that ends later, and is not asked for so long, was taken while a clock was wrong, and counts as ended."""
+
+LONGEST_WAIT = timedelta(hours=1)
+"""What waits longer, and no setting lets it, was noted while a clock was wrong, and is due."""
+
+
+def has_come(at: datetime, now: datetime, longest: timedelta = LONGEST_WAIT) -> bool:
+    """Whether a time has come, or lies so far ahead that a clock was wrong when it was noted."""
+    return at <= now or at > now + longest
+
+
 @dataclass(frozen=True, slots=True)
 class TurnState:
     """A closed turn and how far learning from it has come; `pending` layers have not learned from it yet."""
@@ -38,6 +50,15 @@ class TurnState:
     error: str | None
     due_at: datetime
     pending: tuple[str, ...] = ()
+
+
+class TimesAhead(NamedTuple):
+    """How many leases, retries and flushes lie too far ahead."""
+
+    leases: int
+    turns: int
+    observations: int
+    flushes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +206,17 @@ class JobStore(Protocol):
         """Turns of a scope, or of one of its threads, that wait to be learned from, oldest first."""
         ...
 
-    async def due_threads(self, now: datetime, limit: int, layers: Sequence[str]) -> list[Scope]:
-        """Threads of the whole store that have a turn for one of these layers to try now and nobody at work."""
+    async def due_threads(
+        self, now: datetime, limit: int, layers: Sequence[str], longest: timedelta = LONGEST_WAIT
+    ) -> list[Scope]:
+        """Threads of the whole store that have a turn for one of these layers to try now and nobody at work.
+
+        What would wait `longest` or more is tried now.
+        """
+        ...
+
+    async def times_ahead(self, now: datetime, longest: timedelta, at: datetime, idle: timedelta) -> TimesAhead:
+        """What waits for times that no lease, retry or flush can have."""
         ...
 
     async def dead(self, limit: int) -> list[TurnState]:

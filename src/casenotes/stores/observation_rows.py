@@ -13,6 +13,7 @@ from typing import Any
 
 from casenotes.stores.base import Watch
 from casenotes.stores.learned_rows import Values
+from casenotes.stores.learning import LONGEST_WAIT
 from casenotes.stores.observations import Activation, Batch, Observed, Observing, Reflected
 from casenotes.stores.rows import encode_parts
 from casenotes.types import Message, Observation, Scope, SessionState
@@ -40,6 +41,7 @@ def watch_values(watch: Watch, time: Time) -> Values:
         "step": watch.step,
         "flush_at": time(watch.flush_at) if watch.flush_at else None,
         "unless": time(watch.unless) if watch.unless else None,
+        "latest": time(watch.flush_at + LONGEST_WAIT) if watch.flush_at else None,
     }
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 
-from casenotes.stores.learning import Lease
+from casenotes.stores.learning import LONGEST_WAIT, Lease
 from casenotes.types import Message, Observation, ObservationStatus, Scope, SessionState, Span
 
 BatchOutcome = Literal["observed", "empty", "refused"]
@@ -244,10 +244,18 @@ class ObservationStore(Protocol):
         """Who is asked in a thread from now on."""
         ...
 
-    async def due_threads(self, now: datetime, at: datetime, limit: int) -> list[Scope]:
+    async def due_threads(
+        self,
+        now: datetime,
+        at: datetime,
+        limit: int,
+        longest: timedelta = LONGEST_WAIT,
+        idle: timedelta = LONGEST_WAIT,
+    ) -> list[Scope]:
         """Threads of the whole store with something to observe and nobody at it.
 
-        Failures wait for `now` on the machine's clock, flushes for `at` on the memory's.
+        Failures wait for `now` on the machine's clock, flushes for `at` on the memory's. What would wait for
+        more than `longest` or `idle` is due.
         """
         ...
 

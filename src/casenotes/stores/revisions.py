@@ -180,6 +180,18 @@ class Erasure(Protocol):
         """Those of some bytes that live rows of the whole store contain."""
         ...
 
+    async def fingerprints(self, owner: bytes) -> bytes:
+        """What earlier erasures of an owner have yet to prove; empty if nothing."""
+        ...
+
+    async def add_fingerprints(self, owner: bytes, fingerprints: bytes) -> None:
+        """Note what an erasure has to look for, until it is proven."""
+        ...
+
+    async def drop_fingerprints(self, owner: bytes, fingerprints: bytes) -> None:
+        """Forget them, if these are still all there are."""
+        ...
+
     async def scrub(self) -> str:
         """Rewrite what may still hold removed bytes; says what could not be done, empty if nothing."""
         ...

@@ -10,7 +10,7 @@ from typing import Any
 
 from casenotes.errors import LeaseLost
 from casenotes.stores.base import Shown, Store, TurnMark, TurnStatus, VectorRow
-from casenotes.stores.learning import Corroboration, DayUsage, Learned, Lease, NewEntry, ShownItem
+from casenotes.stores.learning import LONGEST_WAIT, Corroboration, DayUsage, Learned, Lease, NewEntry, ShownItem
 from casenotes.testing.values import ANN, BOB, NOON, STRANGERS, refused, said, vector
 from casenotes.types import CandidateReceipt, Evidence, Message, Scope
 
@@ -310,6 +310,27 @@ class LearningContract:
         await store.jobs.release(lease)
         assert await store.jobs.due_threads(NOON, 10, LAYERS) == [other]
         assert len(await store.jobs.due_threads(NOON + timedelta(hours=2), 10, LAYERS)) == 2
+
+    async def test_times_too_far_ahead_hold_up_nobody(self, store: Store) -> None:
+        year = timedelta(days=365)
+        await finished_turn(store)
+        lease = await store.jobs.acquire(ANN, "extract", "me", year.total_seconds())
+        assert lease is not None
+        await store.jobs.failed(lease, "turn", "no", NOON + year, counts=True, dead=False)
+        assert await store.jobs.acquire(ANN, "extract", "you", 2 * year.total_seconds()) is None, (
+            "so long is asked"
+        )
+        assert await store.jobs.due_threads(NOON, 10, LAYERS) == [ANN]
+        assert await store.jobs.due_threads(NOON, 10, LAYERS, 2 * year) == []
+        ahead = await store.jobs.times_ahead(NOON, LONGEST_WAIT, NOON, LONGEST_WAIT)
+        assert ahead == (1, 1, 0, 0)
+        taken = await store.jobs.acquire(ANN, "extract", "you", 30)
+        assert taken is not None
+        with refused(LeaseLost, "t1"):
+            await store.jobs.failed(lease, "turn", "late", NOON, counts=True, dead=False)
+        assert await store.jobs.due_threads(NOON, 10, LAYERS) == []
+        await store.jobs.learned(taken, "turn", "memory")
+        assert sum(await store.jobs.times_ahead(NOON, LONGEST_WAIT, NOON, LONGEST_WAIT)) == 0
 
     async def test_a_turn_is_done_when_every_layer_has_learned_from_it(self, store: Store) -> None:
         await finished_turn(store, learners=("memory", "diary", "my"))

@@ -115,6 +115,23 @@ class ObservationContract:
         await store.observations.flushed(ANN, NOON)
         assert await store.observations.due_threads(NOON, NOON, 10) == []
 
+    async def test_times_too_far_ahead_hold_up_nobody(self, store: Store) -> None:
+        year, idle = timedelta(days=365), timedelta(minutes=10)
+        await talk(store, BOB)
+        lease = await held(store, BOB)
+        await store.observations.failed(lease, "no", NOON + year, counts=True, dead=False)
+        await store.jobs.release(lease)
+        assert await store.observations.due_threads(NOON, NOON, 10) == [BOB]
+        assert await store.observations.due_threads(NOON, NOON, 10, 2 * year) == []
+        for at in (NOON + year, NOON + idle):
+            watch = Watch(STEP, at, at - timedelta(minutes=1))
+            await store.append(ANN, [said("a")], TurnMark("t", "open", NOON, watch=watch))
+            assert (await store.observations.state(ANN)).flush_at == at
+            ahead = await store.jobs.times_ahead(NOON, 2 * year, NOON, idle)
+            assert ahead.flushes == (at > NOON + idle)
+            due = await store.observations.due_threads(NOON, NOON, 10, 2 * year, idle)
+            assert due == ([ANN] if at > NOON + idle else [])
+
     async def test_rows_come_back_as_they_were(self, store: Store) -> None:
         await talk(store)
         whole = row(

@@ -341,6 +341,17 @@ class RevisionContract(LearningContract):
         messages = await store.history(ANN, limit=99)
         assert [m.seq for m in messages] == list(range(1, len(messages) + 1))
 
+    async def test_fingerprints_are_kept_until_all_of_them_are_dropped(self, store: Store) -> None:
+        one, two = bytes(range(8)), bytes(range(248, 256))
+        await store.erasure.add_fingerprints(b"\x00owner", one)
+        await store.erasure.add_fingerprints(b"\x00owner", two)
+        assert await store.erasure.fingerprints(b"\x00owner") == one + two
+        assert await store.erasure.fingerprints(b"\x00") == b""
+        await store.erasure.drop_fingerprints(b"\x00owner", one)
+        assert await store.erasure.fingerprints(b"\x00owner") == one + two
+        await store.erasure.drop_fingerprints(b"\x00owner", one + two)
+        assert await store.erasure.fingerprints(b"\x00owner") == b""
+
     async def test_bytes_of_living_rows_are_told_from_remains(self, store: Store) -> None:
         await store.append(ANN, [said("a", "the blue heron stands in the reeds")])
         found = await store.erasure.still_there([b"blue heron", b"green heron"])

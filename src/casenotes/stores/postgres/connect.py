@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 from pgvector.psycopg import register_vector_async
+from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from casenotes.config import StorageSettings
-from casenotes.config.settings import without_password
+from casenotes.config.settings import PASSWORDS, POSTGRES, without_password
 from casenotes.errors import (
     Overloaded,
     SettingsError,
@@ -23,35 +24,78 @@ from casenotes.errors import (
     StoreTooNew,
     StoreUnavailable,
 )
+from casenotes.masking import mask
 from casenotes.stores.rows import migrations
 from casenotes.tasks import times_cancelled
 
 PACKAGE = "casenotes.stores.postgres"
 MIGRATION_LOCK = 0x43617365
+EXAMPLE = (
+    "postgresql://user:password@host:5432/database, with @ : / ? # % in a name or password as "
+    "%40 %3A %2F %3F %23 %25"
+)
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Pool = AsyncConnectionPool[Connection]
 
 
 def location_of(url: str) -> str:
-    """The URL as it may be shown."""
-    try:
-        urlsplit(url)
-    except ValueError as error:
-        raise SettingsError(f"the PostgreSQL URL is not understood: {error}") from None
+    """The URL as it may be shown; one that the driver could misread is refused.
+
+    The driver quotes what it misreads, and that may be a piece of the password.
+    """
+    if problem := _problem_of(url):
+        raise SettingsError(f"the PostgreSQL URL is not understood: {problem}; write {EXAMPLE}")
     return without_password(url, with_user=True)
 
 
+def _problem_of(url: str) -> str | None:
+    if not url.startswith(POSTGRES):
+        return "it does not begin with postgresql://"
+    authority, _, path = url.partition("://")[2].partition("/")
+    login = authority.rpartition("@")[0]
+    if "@" in login or re.search(r"\?\w+=", login) or "@" in path.partition("?")[0]:
+        return "it has an '@' in the wrong place"
+    try:
+        values = conninfo_to_dict(url)
+    except (psycopg.Error, ValueError):
+        return "a '%' or a parameter in it cannot be read"
+    if not all(port.isdecimal() for port in str(values.get("port") or 0).split(",") if port):
+        return "its port is no number"
+    named = [host for host in str(values.get("host") or "").split(",") if not host.startswith(("/", "@"))]
+    if not all(re.fullmatch(r"[\w.-]*|[0-9A-Fa-f:.]+(%\w+)?", host) for host in named):
+        return "its host is no name and no address"
+    return None
+
+
+def passwords_in(url: str) -> list[str]:
+    """The secrets of a URL that was found well formed, longest first."""
+    values = conninfo_to_dict(url)
+    return sorted({str(values[name]) for name in PASSWORDS if values.get(name)}, key=len, reverse=True)
+
+
 @asynccontextmanager
-async def store_errors(location: str) -> AsyncIterator[None]:
-    """Turn the driver's errors into ours, at this one seam."""
+async def store_errors(location: str, passwords: Sequence[str]) -> AsyncIterator[None]:
+    """Turn the driver's errors into ours, at this one seam; no text of theirs leaves it unmasked."""
     try:
         yield
     except (psycopg.Error, PoolTimeout, TooManyRequests) as error:
+        link: BaseException | None = error
+        while link is not None:  # tracebacks print what led to an error, too
+            link.args = tuple(_masked(part, passwords) for part in link.args)
+            link = link.__cause__ or link.__context__
         raise _translated(error, location) from error
 
 
+def _masked(part: object, passwords: Sequence[str]) -> object:
+    if not isinstance(part, str):
+        return part
+    for password in passwords:
+        part = part.replace(password, "[secret:password]")
+    return mask(part)
+
+
 def _translated(error: Exception, location: str) -> StoreError:
-    text = _first_line(error)
+    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if isinstance(error, TooManyRequests):
         return Overloaded(f"too many operations wait for {location} ({text}); slow down and retry")
     if isinstance(error, psycopg.errors.DiskFull):
@@ -62,10 +106,6 @@ def _translated(error: Exception, location: str) -> StoreError:
     ):
         return StoreUnavailable(f"cannot reach {location}: {text}; check that the server runs, and the URL")
     return StoreError(f"PostgreSQL failed on {location}: {text}")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 async def prepare_database(url: str, settings: StorageSettings) -> None:

@@ -83,6 +83,23 @@ class PostgresErasure:
                 found.add(piece)
         return found
 
+    async def fingerprints(self, owner: bytes) -> bytes:
+        """See Erasure.fingerprints."""
+        rows = await self._access.fetch_all_scopes("fingerprints", {"owner": owner})
+        return bytes(rows[0][0]) if rows else b""
+
+    async def add_fingerprints(self, owner: bytes, fingerprints: bytes) -> None:
+        """See Erasure.add_fingerprints."""
+        await self._execute("add_fingerprints", {"owner": owner, "fingerprints": fingerprints})
+
+    async def drop_fingerprints(self, owner: bytes, fingerprints: bytes) -> None:
+        """See Erasure.drop_fingerprints."""
+        await self._execute("drop_fingerprints", {"owner": owner, "fingerprints": fingerprints})
+
+    async def _execute(self, name: str, values: Values) -> None:
+        async with self._access.connection() as connection:
+            await connection.execute(self._access.statement(name), values)
+
     async def scrub(self) -> str:
         """See Erasure.scrub."""
         async with self._access.connection() as connection:
@@ -96,15 +113,26 @@ class PostgresErasure:
         ((directory, own),) = await self._access.fetch_all_scopes("data_directory", {})
         if directory is None or not os.access(directory, os.R_OK | os.X_OK):
             return []
-        return await asyncio.to_thread(_files, Path(directory), own)
+        return await asyncio.to_thread(server_files, Path(directory), own)
 
 
-def _files(directory: Path, own: str) -> list[Path]:
-    """All files of the server but those of other databases than its `own`."""
-    databases = (directory / "base").iterdir()
-    others = {folder for folder in databases if folder.name.isdigit() and folder.name != own}
-    paths = [Path(folder, name) for folder, _folders, names in os.walk(directory) for name in names]
-    return [path for path in paths if path.parent not in others and path.is_file()]
+def server_files(directory: Path, own: str) -> list[Path]:
+    """All files of the server but those of other databases than its `own`; OSError where one cannot be seen.
+
+    The log and tablespaces may lie on other disks, behind links.
+    """
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    paths = []
+    for folder, _folders, names in os.walk(directory, onerror=refuse, followlinks=True):
+        place = Path(folder)
+        holds_databases = place.parent.name == "base" or place.parent.name.startswith("PG_")
+        if not (holds_databases and place.name.isdigit() and place.name != own):
+            paths += [place / name for name in names]
+    return [path for path in paths if path.is_file()]
 
 
 async def _is_done(clean: Callable[[Connection], Awaitable[None]], connection: Connection) -> bool:

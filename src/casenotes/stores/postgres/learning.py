@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from casenotes.stores.learned_rows import (
@@ -24,11 +24,14 @@ from casenotes.stores.learned_rows import (
     usage_values,
 )
 from casenotes.stores.learning import (
+    LONGEST_LEASE,
+    LONGEST_WAIT,
     DayUsage,
     Learned,
     Lease,
     ReceiptRow,
     ShownItem,
+    TimesAhead,
     TurnLog,
     TurnState,
 )
@@ -146,6 +149,7 @@ class PostgresJobs:
     async def acquire(self, scope: Scope, task: str, owner: str, seconds: float) -> Lease | None:
         """See JobStore.acquire."""
         values = {**thread_key(scope), "task": task, "owner": owner, "seconds": seconds}
+        values["longest"] = LONGEST_LEASE.total_seconds()
         async with self._access.transaction(scope) as connection:
             cursor = await connection.execute(self._access.statement("acquire_lease"), values)
             row = await cursor.fetchone()
@@ -165,11 +169,25 @@ class PostgresJobs:
         rows = await self._access.fetch(scope, "queued_turns", optional_thread_key(scope))
         return list(turn_states(rows, same_time))
 
-    async def due_threads(self, now: datetime, limit: int, layers: Sequence[str]) -> list[Scope]:
+    async def due_threads(
+        self, now: datetime, limit: int, layers: Sequence[str], longest: timedelta = LONGEST_WAIT
+    ) -> list[Scope]:
         """See JobStore.due_threads."""
-        values = {"now": now, "limit": limit, "layers": list(layers)}
+        values = {
+            "now": now,
+            "latest": now + longest,
+            "longest": LONGEST_LEASE.total_seconds(),
+            "limit": limit,
+            "layers": list(layers),
+        }
         rows = await self._access.fetch_all_scopes("due_threads", values)
         return [Scope(agent, resource or None, thread) for agent, resource, thread in rows]
+
+    async def times_ahead(self, now: datetime, longest: timedelta, at: datetime, idle: timedelta) -> TimesAhead:
+        """See JobStore.times_ahead."""
+        values = {"longest": LONGEST_LEASE.total_seconds(), "latest": now + longest, "at_latest": at + idle}
+        (row,) = await self._access.fetch_all_scopes("times_ahead", values)
+        return TimesAhead(*row)
 
     async def dead(self, limit: int) -> list[TurnState]:
         """See JobStore.dead."""

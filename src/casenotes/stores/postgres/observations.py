@@ -7,10 +7,10 @@ turn waits for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from casenotes.stores.learned_rows import Values, lease_lost, lease_values
-from casenotes.stores.learning import Lease
+from casenotes.stores.learning import LONGEST_LEASE, LONGEST_WAIT, Lease
 from casenotes.stores.observation_rows import (
     activation_values,
     batches_from_rows,
@@ -167,9 +167,23 @@ class PostgresObservations:
         """See ObservationStore.note_provider."""
         await self._run(scope, {"provider": provider}, "ensure_observing", "note_provider")
 
-    async def due_threads(self, now: datetime, at: datetime, limit: int) -> list[Scope]:
+    async def due_threads(
+        self,
+        now: datetime,
+        at: datetime,
+        limit: int,
+        longest: timedelta = LONGEST_WAIT,
+        idle: timedelta = LONGEST_WAIT,
+    ) -> list[Scope]:
         """See ObservationStore.due_threads."""
-        values = {"now": now, "at": at, "limit": limit}
+        values = {
+            "now": now,
+            "latest": now + longest,
+            "at": at,
+            "at_latest": at + idle,
+            "longest": LONGEST_LEASE.total_seconds(),
+            "limit": limit,
+        }
         rows = await self._access.fetch_all_scopes("threads_to_observe", values)
         return [Scope(agent, resource or None, thread) for agent, resource, thread in rows]
 

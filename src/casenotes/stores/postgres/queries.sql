@@ -377,7 +377,8 @@ SELECT t.agent_id, t.resource_id, t.thread_id, %(task)s, %(owner)s, 1,
  WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
    FOR KEY SHARE OF t
 ON CONFLICT (agent_id, resource_id, thread_id, task) DO UPDATE SET owner = excluded.owner, fence = l.fence + 1, expires_at = excluded.expires_at
-    WHERE l.expires_at <= clock_timestamp()
+    WHERE l.expires_at <= clock_timestamp() -- or a clock was wrong
+       OR l.expires_at > clock_timestamp() + make_interval(secs => greatest(%(seconds)s, %(longest)s))
 RETURNING fence
 
 -- name: renew_lease
@@ -400,12 +401,21 @@ SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, er
 -- name: due_threads
 -- With a turn for one of these layers.
 SELECT t.agent_id, t.resource_id, t.thread_id FROM casenotes.turns AS t
- WHERE t.learning = 'queued' AND t.due_at <= %(now)s
+ WHERE t.learning = 'queued' AND (t.due_at <= %(now)s OR t.due_at > %(latest)s)
    AND EXISTS (SELECT 1 FROM unnest(%(layers)s::text[]) AS l (name) WHERE strpos(coalesce(t.pending, ',memory,'), ',' || l.name || ',') > 0)
    AND NOT EXISTS (SELECT 1 FROM casenotes.leases AS l
                     WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
-                      AND l.thread_id = t.thread_id AND l.task = 'extract' AND l.expires_at > clock_timestamp())
+                      AND l.thread_id = t.thread_id AND l.task = 'extract'
+                      AND l.expires_at > clock_timestamp()
+                      AND l.expires_at <= clock_timestamp() + make_interval(secs => %(longest)s))
  GROUP BY t.agent_id, t.resource_id, t.thread_id ORDER BY min(t.closed_at) LIMIT %(limit)s
+
+-- name: times_ahead
+-- How many leases, retries and flushes wait for a time that none can have: a clock was wrong when it was written.
+SELECT (SELECT count(*) FROM casenotes.leases WHERE expires_at > clock_timestamp() + make_interval(secs => %(longest)s)),
+       (SELECT count(*) FROM casenotes.turns WHERE learning = 'queued' AND due_at > %(latest)s),
+       (SELECT count(*) FROM casenotes.observing WHERE due_at > %(latest)s),
+       (SELECT count(*) FROM casenotes.threads WHERE flush_at > %(at_latest)s)
 
 -- name: dead_turns
 SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at, pending FROM casenotes.turns
@@ -723,6 +733,18 @@ UNION SELECT text FROM casenotes.observations WHERE agent_id = %(agent)s AND res
 UNION SELECT error FROM casenotes.observing WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
 UNION SELECT resource_id FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND %(thread)s::text IS NULL
 
+-- name: fingerprints
+-- What earlier erasures of an owner have yet to prove.
+SELECT fingerprints FROM casenotes.unproven_erasures WHERE owner = %(owner)s
+
+-- name: add_fingerprints
+INSERT INTO casenotes.unproven_erasures AS e (owner, fingerprints) VALUES (%(owner)s, %(fingerprints)s)
+    ON CONFLICT (owner) DO UPDATE SET fingerprints = e.fingerprints || excluded.fingerprints
+
+-- name: drop_fingerprints
+-- Unless another erasure has added to them meanwhile.
+DELETE FROM casenotes.unproven_erasures WHERE owner = %(owner)s AND fingerprints = %(fingerprints)s
+
 -- name: hold_scope
 -- Whoever writes to the scope waits, and then finds it as it is after the erasure.
 SELECT 1 FROM casenotes.scopes WHERE agent_id = %(agent)s AND resource_id = %(resource)s FOR UPDATE
@@ -952,9 +974,10 @@ UNION SELECT 'parts', parts FROM casenotes.messages WHERE agent_id = %(agent)s A
 -- name: watch_thread
 -- It is observed from now on, and flushed when nobody speaks in it for a while; seldom written again.
 UPDATE casenotes.threads SET observe_at = coalesce(observe_at, %(step)s), to_observe = (tokens >= coalesce(observe_at, %(step)s)),
-                   flush_at = CASE WHEN flush_at IS NULL OR flush_at < %(unless)s::timestamptz THEN %(flush_at)s::timestamptz ELSE flush_at END
+                   flush_at = CASE WHEN flush_at IS NULL OR flush_at < %(unless)s::timestamptz OR flush_at > %(latest)s::timestamptz THEN %(flush_at)s::timestamptz ELSE flush_at END
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
-   AND (observe_at IS NULL OR (%(flush_at)s::timestamptz IS NOT NULL AND (flush_at IS NULL OR flush_at < %(unless)s::timestamptz)))
+   AND (observe_at IS NULL OR (%(flush_at)s::timestamptz IS NOT NULL AND (flush_at IS NULL OR flush_at < %(unless)s::timestamptz
+        OR flush_at > %(latest)s::timestamptz)))
 
 -- name: observing_state
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at,
@@ -1143,12 +1166,15 @@ UPDATE casenotes.observing SET provider = %(provider)s
 -- With something to observe, and nobody at it.
 SELECT t.agent_id, t.resource_id, t.thread_id FROM (
     SELECT agent_id, resource_id, thread_id FROM casenotes.threads WHERE to_observe
-    UNION SELECT agent_id, resource_id, thread_id FROM casenotes.threads WHERE flush_at <= %(at)s) AS t
+    UNION SELECT agent_id, resource_id, thread_id FROM casenotes.threads
+           WHERE flush_at <= %(at)s OR flush_at > %(at_latest)s) AS t
   LEFT JOIN casenotes.observing AS o ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
- WHERE NOT coalesce(o.dead, false) AND coalesce(o.due_at, 'epoch') <= %(now)s
+ WHERE NOT coalesce(o.dead, false) AND (coalesce(o.due_at, 'epoch') <= %(now)s OR o.due_at > %(latest)s)
    AND NOT EXISTS (SELECT 1 FROM casenotes.leases AS l
                     WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
-                      AND l.thread_id = t.thread_id AND l.task = 'observe' AND l.expires_at > clock_timestamp())
+                      AND l.thread_id = t.thread_id AND l.task = 'observe'
+                      AND l.expires_at > clock_timestamp()
+                      AND l.expires_at <= clock_timestamp() + make_interval(secs => %(longest)s))
  ORDER BY o.due_at NULLS FIRST, t.agent_id, t.resource_id, t.thread_id LIMIT %(limit)s
 
 -- name: observing_failed

@@ -39,6 +39,7 @@ from casenotes.stores.postgres.connect import (
     lent,
     location_of,
     open_pool,
+    passwords_in,
     prepare_database,
     store_errors,
 )
@@ -76,6 +77,7 @@ class PostgresStore:
     def __init__(self, url: str, settings: StorageSettings) -> None:
         self._url = url
         self._location = location_of(url)
+        self._passwords = passwords_in(url)
         self._settings = settings
         self._sql = {name: sql.encode() for name, sql in named_queries(PACKAGE).items()}
         self._pool: Pool | None = None
@@ -95,7 +97,7 @@ class PostgresStore:
 
     async def open(self) -> None:
         """Migrate the database and open the pool."""
-        async with store_errors(self.location):
+        async with store_errors(self.location, self._passwords):
             await prepare_database(self._url, self._settings)
             self._pool = await open_pool(self._url, self._settings)
 
@@ -110,7 +112,7 @@ class PostgresStore:
         """A connection outside any transaction."""
         if self._pool is None:
             raise StoreUnavailable("the store is closed; open it again")
-        async with store_errors(self.location), lent(self._pool) as connection:
+        async with store_errors(self.location, self._passwords), lent(self._pool) as connection:
             yield connection
 
     @asynccontextmanager

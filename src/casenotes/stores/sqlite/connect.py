@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from casenotes.config import StorageSettings
+from casenotes.config.settings import CREDENTIALS, without_password
 from casenotes.errors import SettingsError, StoreDamaged, StoreError, StoreUnavailable
 
 APPLICATION_ID = 0x43617365
@@ -23,6 +24,11 @@ BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 DAMAGE_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 UNWRITABLE_CODES = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 
+PUT_BACK = (
+    "put it back together with its -wal, or close the memory in every process that uses it before another file "
+    "takes its place"
+)
+
 _CREATING = threading.Lock()
 """Held from creating a file to closing its descriptor: no other thread may have it open in SQLite by then."""
 
@@ -31,7 +37,9 @@ def path_of(url: str) -> Path | None:
     """The file of a URL such as sqlite:///relative.db or sqlite:////absolute.db; None in memory."""
     prefix, _, rest = url.partition("://")
     if prefix != "sqlite" or not rest.startswith("/") or not rest.strip("/"):
-        raise SettingsError(f"database URL {url!r} names no file; use sqlite:///file.db")
+        raise SettingsError(f"database URL {without_password(url)!r} names no file; use sqlite:///file.db")
+    if CREDENTIALS.search(rest):
+        raise SettingsError("the SQLite URL has a password, but files take none; use sqlite:///file.db")
     name = rest[1:]
     return None if name == ":memory:" else Path(name)
 
@@ -73,6 +81,39 @@ def _unwritable(path: Path, reason: str) -> StoreUnavailable:
     return StoreUnavailable(f"cannot write {str(path)!r}: {reason}; choose a place you may write to")
 
 
+class OpenFile:
+    """The database file and its log as they were when they were opened.
+
+    SQLite goes on writing into a file that was deleted, moved or replaced, and nobody finds what it wrote.
+    """
+
+    def __init__(self, path: Path) -> None:
+        files = str(path), f"{os.path.realpath(path)}-wal"
+        self._identities = {file: _identity(file) for file in files}
+
+    def problem(self) -> str:
+        """What has become of a file that is no longer where it was opened; empty if all is well."""
+        for file, known in self._identities.items():
+            found = _identity(file)
+            if found != known:
+                what = "was replaced by another file" if found else "was deleted or moved"
+                return f"{file!r} {what} while it was open"
+        return ""
+
+    def check(self) -> None:
+        """Raise if the files are no longer where they were opened."""
+        if problem := self.problem():
+            raise StoreUnavailable(f"{problem}; nothing was saved: {PUT_BACK}")
+
+
+def _identity(file: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def check_ownership(path: Path) -> None:
     """Refuse a file of another program before anything in it is changed."""
     with store_errors(path):
@@ -90,7 +131,8 @@ def connect(path: Path, settings: StorageSettings, *, read_only: bool) -> sqlite
     """A connection with our pragmas; autocommit, so that transactions are explicit."""
     with store_errors(path):
         connection = sqlite3.connect(
-            path,
+            f"{path.absolute().as_uri()}?mode=rw",  # never creates a file in the place of one that is gone
+            uri=True,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,

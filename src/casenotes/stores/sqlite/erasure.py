@@ -70,6 +70,22 @@ class SqliteErasure:
             lambda connection: {p for p in pieces if connection.execute(sql, {"piece": p}).fetchone()[0]}
         )
 
+    async def fingerprints(self, owner: bytes) -> bytes:
+        """See Erasure.fingerprints."""
+        sql = self._sql["fingerprints"]
+        row = await self._read(lambda connection: connection.execute(sql, {"owner": owner}).fetchone())
+        return bytes(row[0]) if row else b""
+
+    async def add_fingerprints(self, owner: bytes, fingerprints: bytes) -> None:
+        """See Erasure.add_fingerprints."""
+        sql, values = self._sql["add_fingerprints"], {"owner": owner, "fingerprints": fingerprints}
+        await self._write(lambda connection: connection.execute(sql, values))
+
+    async def drop_fingerprints(self, owner: bytes, fingerprints: bytes) -> None:
+        """See Erasure.drop_fingerprints."""
+        sql, values = self._sql["drop_fingerprints"], {"owner": owner, "fingerprints": fingerprints}
+        await self._write(lambda connection: connection.execute(sql, values))
+
     async def scrub(self) -> str:
         """See Erasure.scrub."""
         return await self._between_writes(_rewrite)  # type: ignore[no-any-return]

@@ -135,15 +135,37 @@ class Lane:
 
 
 class WriteLane(Lane):
-    """Served by one thread that commits everything queued in one transaction."""
+    """Served by one thread that commits everything queued in one transaction.
+
+    `check` raises if what was committed is not where it is looked for; then nobody is told that it succeeded,
+    and nothing more is written before the check is passed.
+    """
+
+    def __init__(self, name: str, check: Callable[[], None]) -> None:
+        super().__init__(name)
+        self._check = check
+        self._problem: StoreUnavailable | None = None
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         going_on = True
         while going_on:
             jobs, going_on = self._next_group()
             if jobs:
-                _commit(jobs, connection)
+                if self._problem:
+                    self._find_problem()
+                if not self._problem:
+                    _commit(jobs, connection)
+                    self._find_problem()
+                for job in jobs if self._problem else ():
+                    job.error = job.error or self._problem
                 _settle_all(jobs)
+
+    def _find_problem(self) -> None:
+        try:
+            self._check()
+            self._problem = None
+        except StoreUnavailable as error:
+            self._problem = error
 
     def _next_group(self) -> tuple[list[Job], bool]:
         """Wait for one job, then take all that are there already; False when told to stop."""

@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from casenotes.stores.learned_rows import (
@@ -27,11 +27,14 @@ from casenotes.stores.learned_rows import (
     usage_values,
 )
 from casenotes.stores.learning import (
+    LONGEST_LEASE,
+    LONGEST_WAIT,
     DayUsage,
     Learned,
     Lease,
     ReceiptRow,
     ShownItem,
+    TimesAhead,
     TurnLog,
     TurnState,
 )
@@ -152,12 +155,24 @@ class SqliteJobs:
         """See JobStore.queued."""
         return _turns(await self._fetch("queued_turns", optional_thread_key(scope)))
 
-    async def due_threads(self, now: datetime, limit: int, layers: Sequence[str]) -> list[Scope]:
+    async def due_threads(
+        self, now: datetime, limit: int, layers: Sequence[str], longest: timedelta = LONGEST_WAIT
+    ) -> list[Scope]:
         """See JobStore.due_threads."""
-        names = json.dumps(list(layers))
-        values = {"now": micros(now), "clock": now_micros(), "limit": limit, "layers": names}
+        values = clock_values() | {
+            "now": micros(now),
+            "latest": micros(now + longest),
+            "limit": limit,
+            "layers": json.dumps(list(layers)),
+        }
         rows = await self._fetch("due_threads", values)
         return [Scope(agent, resource or None, thread) for agent, resource, thread in rows]
+
+    async def times_ahead(self, now: datetime, longest: timedelta, at: datetime, idle: timedelta) -> TimesAhead:
+        """See JobStore.times_ahead."""
+        values = clock_values() | {"latest": micros(now + longest), "at_latest": micros(at + idle)}
+        (row,) = await self._fetch("times_ahead", values)
+        return TimesAhead(*row)
 
     async def dead(self, limit: int) -> list[TurnState]:
         """See JobStore.dead."""
@@ -234,6 +249,13 @@ def now_micros() -> int:
     return time.time_ns() // 1000
 
 
+def clock_values() -> Values:
+    """The machine's clock, and the last moment at which a lease can end."""
+    now = now_micros()
+    return {"clock": now, "clock_latest": now + int(LONGEST_LEASE.total_seconds() * 1e6)}
+
+
 def _lease_times(seconds: float) -> Values:
     now = now_micros()
-    return {"now": now, "expires_at": now + int(seconds * 1e6)}
+    longest = max(seconds, LONGEST_LEASE.total_seconds())
+    return {"now": now, "expires_at": now + int(seconds * 1e6), "latest": now + int(longest * 1e6)}

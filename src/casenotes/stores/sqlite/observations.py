@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from casenotes.stores.learned_rows import Values, lease_lost, lease_values
-from casenotes.stores.learning import Lease
+from casenotes.stores.learning import LONGEST_WAIT, Lease
 from casenotes.stores.observation_rows import (
     activation_values,
     batches_from_rows,
@@ -23,7 +23,7 @@ from casenotes.stores.observation_rows import (
 from casenotes.stores.observations import Activation, Batch, Forgotten, Observed, Observing, Ready, Reflected
 from casenotes.stores.rows import message_from_row, scope_key, thread_key
 from casenotes.stores.sqlite.append import micros, time_from_micros
-from casenotes.stores.sqlite.learning import Run, now_micros
+from casenotes.stores.sqlite.learning import Run, clock_values
 from casenotes.types import Message, Observation, ObservationStatus, Scope
 
 
@@ -184,9 +184,22 @@ class SqliteObservations:
         """See ObservationStore.note_provider."""
         await self._ensured(scope, "note_provider", {"provider": provider})
 
-    async def due_threads(self, now: datetime, at: datetime, limit: int) -> list[Scope]:
+    async def due_threads(
+        self,
+        now: datetime,
+        at: datetime,
+        limit: int,
+        longest: timedelta = LONGEST_WAIT,
+        idle: timedelta = LONGEST_WAIT,
+    ) -> list[Scope]:
         """See ObservationStore.due_threads."""
-        values = {"now": micros(now), "at": micros(at), "clock": now_micros(), "limit": limit}
+        values = clock_values() | {
+            "now": micros(now),
+            "latest": micros(now + longest),
+            "at": micros(at),
+            "at_latest": micros(at + idle),
+            "limit": limit,
+        }
         rows = await self._fetch("threads_to_observe", values)
         return [Scope(agent, resource or None, thread) for agent, resource, thread in rows]
 

@@ -346,7 +346,7 @@ INSERT INTO leases AS l (agent_id, resource_id, thread_id, task, owner, fence, e
 SELECT agent_id, resource_id, thread_id, :task, :owner, 1, :expires_at FROM threads
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
 ON CONFLICT DO UPDATE SET owner = excluded.owner, fence = l.fence + 1, expires_at = excluded.expires_at
-    WHERE l.expires_at <= :now
+    WHERE l.expires_at <= :now OR l.expires_at > :latest -- a clock was wrong
 RETURNING fence
 
 -- name: renew_lease
@@ -368,12 +368,20 @@ SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, er
 -- name: due_threads
 -- With a turn for one of these layers.
 SELECT t.agent_id, t.resource_id, t.thread_id FROM turns AS t
- WHERE t.learning = 'queued' AND t.due_at <= :now
+ WHERE t.learning = 'queued' AND (t.due_at <= :now OR t.due_at > :latest)
    AND EXISTS (SELECT 1 FROM json_each(:layers) AS l WHERE instr(coalesce(t.pending, ',memory,'), ',' || l.value || ','))
    AND NOT EXISTS (SELECT 1 FROM leases AS l
                     WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
-                      AND l.thread_id = t.thread_id AND l.task = 'extract' AND l.expires_at > :clock)
+                      AND l.thread_id = t.thread_id AND l.task = 'extract'
+                      AND l.expires_at > :clock AND l.expires_at <= :clock_latest)
  GROUP BY t.agent_id, t.resource_id, t.thread_id ORDER BY min(t.closed_at) LIMIT :limit
+
+-- name: times_ahead
+-- How many leases, retries and flushes wait for a time that none can have: a clock was wrong when it was written.
+SELECT (SELECT count(*) FROM leases WHERE expires_at > :clock_latest),
+       (SELECT count(*) FROM turns WHERE learning = 'queued' AND due_at > :latest),
+       (SELECT count(*) FROM observing WHERE due_at > :latest),
+       (SELECT count(*) FROM threads WHERE flush_at > :at_latest)
 
 -- name: dead_turns
 SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at, pending FROM turns
@@ -722,6 +730,18 @@ SELECT EXISTS (SELECT 1 FROM messages
     OR EXISTS (SELECT 1 FROM observations WHERE instr(CAST(text AS BLOB), :piece))
     OR EXISTS (SELECT 1 FROM observing WHERE instr(CAST(session AS BLOB), :piece) OR instr(CAST(error AS BLOB), :piece))
 
+-- name: fingerprints
+-- What earlier erasures of an owner have yet to prove.
+SELECT fingerprints FROM unproven_erasures WHERE owner = :owner
+
+-- name: add_fingerprints
+INSERT INTO unproven_erasures (owner, fingerprints) VALUES (:owner, :fingerprints)
+    ON CONFLICT (owner) DO UPDATE SET fingerprints = CAST(fingerprints || excluded.fingerprints AS BLOB)
+
+-- name: drop_fingerprints
+-- Unless another erasure has added to them meanwhile.
+DELETE FROM unproven_erasures WHERE owner = :owner AND fingerprints = :fingerprints
+
 -- name: hidden_messages
 SELECT message_id FROM messages
  WHERE agent_id = :agent AND resource_id = :resource AND message_id IN (SELECT value FROM json_each(:ids)) AND hidden = 1
@@ -907,9 +927,9 @@ UNION SELECT 'parts', parts FROM messages WHERE agent_id = :agent AND resource_i
 -- name: watch_thread
 -- It is observed from now on, and flushed when nobody speaks in it for a while; seldom written again.
 UPDATE threads SET observe_at = coalesce(observe_at, :step), to_observe = (tokens >= coalesce(observe_at, :step)),
-                   flush_at = CASE WHEN flush_at IS NULL OR flush_at < :unless THEN :flush_at ELSE flush_at END
+                   flush_at = CASE WHEN flush_at IS NULL OR flush_at < :unless OR flush_at > :latest THEN :flush_at ELSE flush_at END
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
-   AND (observe_at IS NULL OR (:flush_at IS NOT NULL AND (flush_at IS NULL OR flush_at < :unless)))
+   AND (observe_at IS NULL OR (:flush_at IS NOT NULL AND (flush_at IS NULL OR flush_at < :unless OR flush_at > :latest)))
 
 -- name: observing_state
 SELECT t.agent_id, t.resource_id, t.thread_id, t.last_seq, t.tokens, t.observe_at, t.flush_at,
@@ -1098,12 +1118,13 @@ UPDATE observing SET provider = :provider
 -- With something to observe, and nobody at it.
 SELECT t.agent_id, t.resource_id, t.thread_id FROM (
     SELECT agent_id, resource_id, thread_id FROM threads WHERE to_observe = 1
-    UNION SELECT agent_id, resource_id, thread_id FROM threads WHERE flush_at <= :at) AS t
+    UNION SELECT agent_id, resource_id, thread_id FROM threads WHERE flush_at <= :at OR flush_at > :at_latest) AS t
   LEFT JOIN observing AS o ON o.agent_id = t.agent_id AND o.resource_id = t.resource_id AND o.thread_id = t.thread_id
- WHERE coalesce(o.dead, 0) = 0 AND coalesce(o.due_at, 0) <= :now
+ WHERE coalesce(o.dead, 0) = 0 AND (coalesce(o.due_at, 0) <= :now OR o.due_at > :latest)
    AND NOT EXISTS (SELECT 1 FROM leases AS l
                     WHERE l.agent_id = t.agent_id AND l.resource_id = t.resource_id
-                      AND l.thread_id = t.thread_id AND l.task = 'observe' AND l.expires_at > :clock)
+                      AND l.thread_id = t.thread_id AND l.task = 'observe'
+                      AND l.expires_at > :clock AND l.expires_at <= :clock_latest)
  ORDER BY o.due_at NULLS FIRST, t.agent_id, t.resource_id, t.thread_id LIMIT :limit
 
 -- name: observing_failed

@@ -45,6 +45,8 @@ from casenotes.stores.rows import (
 from casenotes.stores.sqlite.append import Appender, AppendRequest, time_from_micros
 from casenotes.stores.sqlite.check import run_checks
 from casenotes.stores.sqlite.connect import (
+    PUT_BACK,
+    OpenFile,
     check_ownership,
     connect,
     create_private_file,
@@ -75,7 +77,8 @@ class SqliteStore:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._given_path = path_of(url)
         self._path = self._given_path or Path()
-        self._writer = WriteLane("write")
+        self._writer = WriteLane("write", self._check_file)
+        self._file: OpenFile | None = None
         self._reader = Lane("read")
         self._sql = named_queries(PACKAGE)
         self._perform_append = Appender(self._sql).append
@@ -107,6 +110,7 @@ class SqliteStore:
         if self._given_path is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="casenotes-")
             self._path = Path(self._temporary.name, "memory.db")
+        self._path = self._path.absolute()  # the process may change its directory
         create_private_file(self._path)
         check_ownership(self._path)
         with store_errors(self._path):
@@ -118,6 +122,12 @@ class SqliteStore:
         limit = self._settings.max_queued_writes
         self._writer.start(1, lambda: self._connect(read_only=False), limit)
         self._reader.start(READERS, lambda: self._connect(read_only=True), limit)
+        if self._temporary is None:  # what is thrown away in the end may be deleted before
+            self._file = OpenFile(self._path)
+
+    def _check_file(self) -> None:
+        if self._file is not None:
+            self._file.check()
 
     def _connect(self, *, read_only: bool) -> sqlite3.Connection:
         return connect(self._path, self._settings, read_only=read_only)
@@ -138,6 +148,7 @@ class SqliteStore:
         """Call a function with a connection of its own, outside any transaction."""
 
         def run() -> T:
+            self._check_file()
             connection = self._connect(read_only=False)
             try:
                 return work(connection)
@@ -380,6 +391,8 @@ class SqliteStore:
 
     async def check(self) -> list[Finding]:
         """See Store.check."""
+        if self._file is not None and (problem := self._file.problem()):
+            return [Finding("file", "failed", f"{problem}: writes are refused", PUT_BACK)]
         return await self._read(lambda connection: run_checks(connection, self._path, self._sql))
 
 

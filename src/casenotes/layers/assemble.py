@@ -1,13 +1,16 @@
 """Make the context of a model call: blocks of all layers, messages of the thread, and how it came about.
 
 A turn keeps the window over its thread that it began with, and most of its blocks: from call to call the
-prompt only grows at its end. Layers that change within a turn, such as the plan, are asked again.
+prompt only grows at its end. Layers that change within a turn, such as the plan, are asked again. What is too
+long for a prompt is shown shortened.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -17,12 +20,13 @@ from casenotes.layers.base import Layer, RecallRequest
 from casenotes.layers.gather import Gatherer, kept_within, least, trace_without
 from casenotes.layers.observing import SessionMemory, still_shown
 from casenotes.layers.registered import gives_blocks
-from casenotes.recall.recent import MessageTokens, Window, staying_tokens, window
+from casenotes.recall.recent import MessageTokens, staying_tokens, window, without_broken_pairs
+from casenotes.recall.shorten import QUARTERS, shorten_steps
 from casenotes.stores.base import Shown, Store
-from casenotes.types import Context, Message, Scope, Turn
+from casenotes.types import Context, Message, Scope, ToolResult, Turn
 
-JUMPS = 4
-"""Over budget, messages go by a quarter of what the prompt may take."""
+MAX_CHARACTERS_AT_ONCE = 200_000
+"""Longer logs are counted and cut in a thread, so that the host's loop goes on."""
 
 
 class ContextMaker:
@@ -61,16 +65,17 @@ class ContextMaker:
         """
         started = time.perf_counter()
         scope, apart = turn.scope, turn.is_apart
-        log = _with(given, await self._log(scope, len(given), provider))
-        seconds["recent_messages"] = time.perf_counter() - started
+        raw = _with(given, await self._log(scope, len(given), provider))
         own = {str(message.id) for message in given}
+        log, cut = await self._shorten(turn, raw, own)
+        seconds["recent_messages"] = time.perf_counter() - started
         layers = in_reach(self._layers, scope, apart=apart)
         total = self._room(log, own)
         request = self._request(scope, turn.id, given, self._sure_to_be_shown(log, own, layers))
         answers = await self._gatherer.ask(layers, request, total)
         fitted = self._gatherer.fit(answers, total)
-        context = self._context(fitted.blocks, log, own, fitted.trace, seconds)
-        return context, log, fitted.shown
+        context = self._context(fitted.blocks, log, own, cut, len(raw), fitted.trace, seconds)
+        return context, raw, fitted.shown
 
     async def _log(self, scope: Scope, given: int, provider: str | None) -> list[Message]:
         """All that no observation stands for, where the thread is observed; else the last few."""
@@ -81,7 +86,8 @@ class ContextMaker:
     async def next(self, turn: Turn, seconds: dict[str, float]) -> tuple[Context, tuple[Shown, ...]]:
         """The context of a further call of a turn, whose log has grown."""
         own = set(turn.message_ids)
-        log = await self._still_shown(turn, own)
+        raw = await self._still_shown(turn, own)
+        log, cut = await self._shorten(turn, raw, own)
         again = [layer for layer in in_reach(self._layers, turn.scope, apart=turn.is_apart) if layer.every_step]
         said = [message for message in turn.log if str(message.id) in own]
         total = self._room(log, own)
@@ -94,7 +100,19 @@ class ContextMaker:
         blocks = sorted([*kept, *fitted.blocks], key=lambda block: self._order.index(block.name))
         gone = [block for block in old if block not in kept]
         layers = {**trace_without(turn.context.trace.get("layers", {}), gone), **fitted.trace}
-        return self._context(blocks, log, own, layers, seconds), fitted.shown
+        return self._context(blocks, log, own, cut, len(raw), layers, seconds), fitted.shown
+
+    async def _shorten(
+        self, turn: Turn, messages: Sequence[Message], own: set[str]
+    ) -> tuple[list[Message], dict[str, int]]:
+        """The messages with what is too long for a prompt cut, and the tokens that these have as a whole."""
+        whole = list(without_broken_pairs(messages))
+        work = partial(shorten_steps, whole, own, self._prompt_tokens, self._size, turn.shortened)
+        is_long = sum(map(_characters, whole)) > MAX_CHARACTERS_AT_ONCE
+        shown = await asyncio.to_thread(work) if is_long else work()
+        uncut = {str(message.id): message for message in whole}
+        cut = [message for message in shown if message is not uncut[str(message.id)]]
+        return shown, {str(message.id): self._size(uncut[str(message.id)]) for message in cut}
 
     async def _still_shown(self, turn: Turn, own: set[str]) -> list[Message]:
         """The turn's window without what observations stand for since."""
@@ -117,7 +135,7 @@ class ContextMaker:
     ) -> Sequence[Message]:
         """The messages that have room however much the blocks take."""
         left = self._prompt_tokens - sum(layer.budget.max for layer in layers)
-        return window(log, own, left, self._prompt_tokens // JUMPS, self._size).messages
+        return window(log, own, left, self._prompt_tokens // QUARTERS, self._size).messages
 
     def _room(self, log: Sequence[Message], own: set[str]) -> int:
         """What blocks may take: all but what must stay of the turn; other messages get what is left.
@@ -134,22 +152,35 @@ class ContextMaker:
         blocks: Sequence[Any],
         log: Sequence[Message],
         own: set[str],
+        cut: Mapping[str, int],
+        count: int,
         layers: Mapping[str, Any],
         seconds: Mapping[str, float],
     ) -> Context:
         used = sum(block.tokens for block in blocks)
-        shown = window(log, own, self._prompt_tokens - used, self._prompt_tokens // JUMPS, self._size)
-        return Context(tuple(blocks), shown.messages, self._trace(used, shown, layers, seconds))
-
-    def _trace(
-        self, blocks: int, shown: Window, layers: Mapping[str, Any], seconds: Mapping[str, float]
-    ) -> dict[str, Any]:
-        return {
+        shown = window(log, own, self._prompt_tokens - used, self._prompt_tokens // QUARTERS, self._size)
+        messages = {
+            "tokens": shown.tokens,
+            "shown": len(shown.messages),
+            "left_out": count - len(shown.messages),
+            "shortened": [
+                {"id": message.id, "tokens": cut[str(message.id)], "shown": self._size(message)}
+                for message in shown.messages
+                if str(message.id) in cut
+            ],
+        }
+        trace = {
             "seconds": seconds,
             "layers": layers,
-            "messages": {"tokens": shown.tokens, "shown": len(shown.messages), "left_out": shown.left_out},
-            "tokens": {"budget": self._prompt_tokens, "blocks": blocks, "messages": shown.tokens},
+            "messages": messages,
+            "tokens": {"budget": self._prompt_tokens, "blocks": used, "messages": shown.tokens},
         }
+        return Context(tuple(blocks), shown.messages, trace)
+
+
+def _characters(message: Message) -> int:
+    """About how long a message is."""
+    return len(message.text) + sum(len(part.content) for part in message.parts if isinstance(part, ToolResult))
 
 
 def _with(given: Sequence[Message], log: list[Message]) -> list[Message]:

@@ -112,13 +112,13 @@ class TestContext:
 
     @pytest.mark.parametrize("observed", [False, True], ids=["no model", "observed"])
     @hypothesis_settings(
-        max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )
     @given(
-        st.sampled_from([20, 120, 700, 3_000, 12_000]),
-        st.lists(st.sampled_from([3, 300, 4_000, 60_000]), min_size=1, max_size=4),
-        st.lists(st.lists(st.sampled_from([0, 50, 3_000, 90_000]), min_size=1, max_size=5), max_size=3),
-        st.sampled_from([0, 5_000, 80_000]),
+        st.sampled_from([20, 120, 700, 3_000]),
+        st.lists(st.sampled_from([3, 300, 4_000, 20_000]), min_size=1, max_size=4),
+        st.lists(st.lists(st.sampled_from([0, 50, 3_000, 30_000]), min_size=1, max_size=5), max_size=3),
+        st.sampled_from([0, 5_000, 20_000]),
     )
     async def test_r10_19_any_sizes_fit(
         self,
@@ -163,21 +163,21 @@ class TestReading:
     ) -> None:
         async with opened(shared_url, config=limited(8_000)) as memory:
             turn = await memory.begin(scope, "Look.")
-            context = await memory.step(turn, step(LINES, LINES[7:]))
+            context = await memory.step(turn, step(LINES[:60_000], LINES[7:60_000]))
             found = notes(context)
             assert [name for name, _ in found] == turn.message_ids[2:4]
-            for (name, offset), whole in zip(found, (LINES, LINES[7:]), strict=True):
+            for (name, offset), whole in zip(found, (LINES[:60_000], LINES[7:60_000]), strict=True):
                 assert await read_on(turn, name, offset) == whole[offset:]
             page = await tool(turn, "read_message").call(id=found[0][0], offset=str(found[0][1]))
             assert memory.count_tokens(page["text"]) <= 1_000
             assert list(page) == ["read_message", "offset", "next_offset", "total", "text"]
-            assert page["total"] == len(LINES)
+            assert page["total"] == 60_000
             again = [Message("assistant", "", parts=[ToolCall("r", "read_message", {"id": found[0][0]})])]
             again.append(Message("tool", "", parts=[ToolResult("r", json.dumps(page))]))
             shown = await memory.step(turn, again)
             assert spent(memory, shown) <= 8_000
             assert json.loads(shown.messages[-1].parts[0].content) == page, "a page is never shortened"
-            hits = await memory.recall(scope, "line 4100 proxy answered", top_k=10)
+            hits = await memory.recall(scope, "line 700 proxy answered", top_k=10)
             assert turn.message_ids[-1] not in [hit.id for hit in hits], "what was read is in the log once"
 
     async def test_r07_18_a_wrong_call_is_answered(self, shared_url: str, scope: Scope) -> None:
@@ -232,7 +232,7 @@ class TestReading:
         key = "sk-proj-" + "Ab3dE5fG7h" * 5
         async with opened(shared_url, config=limited(2_000)) as memory:
             turn = await memory.begin(scope, "Look.")
-            context = await memory.step(turn, step(f"the key is {key}\n" * 3 + LINES[:40_000], token=key))
+            context = await memory.step(turn, step(f"the key is {key}\n" * 3 + LINES[:15_000], token=key))
             (name, offset), *_ = notes(context)
             assert "Ab3dE5fG7h" not in str([m.parts for m in context.messages if m.role == "tool"])
             assert "Ab3dE5fG7h" not in await read_on(turn, name, offset)
@@ -240,9 +240,9 @@ class TestReading:
     async def test_r07_18_a_sub_agent_reads_on_in_its_own_thread(self, shared_url: str, scope: Scope) -> None:
         async with opened(shared_url, config=limited(2_000)) as memory:
             child: ChildScope = scope.child("helper")
-            turn = await memory.begin(child, LINES)
+            turn = await memory.begin(child, LINES[:20_000])
             assert "read_message" in names(turn)
-            assert await read_on(turn, turn.message_ids[0], 0) == LINES
+            assert await read_on(turn, turn.message_ids[0], 0) == LINES[:20_000]
 
     async def test_r07_18_it_works_without_await(self, sqlite_url: str) -> None:
         def work() -> None:

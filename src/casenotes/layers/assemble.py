@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -20,7 +19,7 @@ from casenotes.layers.base import Layer, RecallRequest
 from casenotes.layers.gather import Gatherer, kept_within, least, trace_without
 from casenotes.layers.observing import SessionMemory, still_shown
 from casenotes.layers.registered import gives_blocks
-from casenotes.recall.recent import MessageTokens, staying_tokens, window, without_broken_pairs
+from casenotes.recall.recent import MessageTokens, TokensOfCall, staying_tokens, window, without_broken_pairs
 from casenotes.recall.shorten import QUARTERS, shorten_steps
 from casenotes.stores.base import Shown, Store
 from casenotes.types import Context, Message, Scope, ToolResult, Turn
@@ -67,14 +66,15 @@ class ContextMaker:
         scope, apart = turn.scope, turn.is_apart
         raw = _with(given, await self._log(scope, len(given), provider))
         own = {str(message.id) for message in given}
-        log, cut = await self._shorten(turn, raw, own)
+        size = TokensOfCall(self._size)
+        log, cut = await self._shorten(turn, raw, own, size)
         seconds["recent_messages"] = time.perf_counter() - started
         layers = in_reach(self._layers, scope, apart=apart)
-        total = self._room(log, own)
-        request = self._request(scope, turn.id, given, self._sure_to_be_shown(log, own, layers))
+        total = self._room(log, own, size)
+        request = self._request(scope, turn.id, given, self._sure_to_be_shown(log, own, layers, size))
         answers = await self._gatherer.ask(layers, request, total)
         fitted = self._gatherer.fit(answers, total)
-        context = self._context(fitted.blocks, log, own, cut, len(raw), fitted.trace, seconds)
+        context = self._context(fitted.blocks, log, own, cut, len(raw), fitted.trace, seconds, size)
         return context, raw, fitted.shown
 
     async def _log(self, scope: Scope, given: int, provider: str | None) -> list[Message]:
@@ -87,10 +87,11 @@ class ContextMaker:
         """The context of a further call of a turn, whose log has grown."""
         own = set(turn.message_ids)
         raw = await self._still_shown(turn, own)
-        log, cut = await self._shorten(turn, raw, own)
+        size = TokensOfCall(self._size)
+        log, cut = await self._shorten(turn, raw, own, size)
         again = [layer for layer in in_reach(self._layers, turn.scope, apart=turn.is_apart) if layer.every_step]
         said = [message for message in turn.log if str(message.id) in own]
-        total = self._room(log, own)
+        total = self._room(log, own, size)
         request = self._request(turn.scope, turn.id, said, log)
         answers = await self._gatherer.ask(again, request, total, turn.blocks)
         names = {layer.name for layer in again}
@@ -100,19 +101,27 @@ class ContextMaker:
         blocks = sorted([*kept, *fitted.blocks], key=lambda block: self._order.index(block.name))
         gone = [block for block in old if block not in kept]
         layers = {**trace_without(turn.context.trace.get("layers", {}), gone), **fitted.trace}
-        return self._context(blocks, log, own, cut, len(raw), layers, seconds), fitted.shown
+        return self._context(blocks, log, own, cut, len(raw), layers, seconds, size), fitted.shown
 
     async def _shorten(
-        self, turn: Turn, messages: Sequence[Message], own: set[str]
+        self, turn: Turn, messages: list[Message], own: set[str], size: MessageTokens
     ) -> tuple[list[Message], dict[str, int]]:
-        """The messages with what is too long for a prompt cut, and the tokens that these have as a whole."""
+        """The messages in whole pairs, too long ones cut, and the tokens that those have as a whole."""
+
         whole = list(without_broken_pairs(messages))
-        work = partial(shorten_steps, whole, own, self._prompt_tokens, self._size, turn.shortened)
+
+        def shorten() -> tuple[list[Message], dict[str, int]]:
+            if sum(map(size, whole)) <= self._prompt_tokens:
+                return whole, {}
+            shown = shorten_steps(whole, own, self._prompt_tokens, size, turn.shortened)
+            if shown == whole:
+                return whole, {}
+            uncut = {message.id: message for message in whole}
+            cut = [message for message in shown if message is not uncut[message.id]]
+            return list(without_broken_pairs(shown)), {str(m.id): size(uncut[m.id]) for m in cut}
+
         is_long = sum(map(_characters, whole)) > MAX_CHARACTERS_AT_ONCE
-        shown = await asyncio.to_thread(work) if is_long else work()
-        uncut = {str(message.id): message for message in whole}
-        cut = [message for message in shown if message is not uncut[str(message.id)]]
-        return shown, {str(message.id): self._size(uncut[str(message.id)]) for message in cut}
+        return await asyncio.to_thread(shorten) if is_long else shorten()
 
     async def _still_shown(self, turn: Turn, own: set[str]) -> list[Message]:
         """The turn's window without what observations stand for since."""
@@ -131,20 +140,20 @@ class ContextMaker:
         return RecallRequest(scope, turn_id, query, self._clock.now(), visible, input_seq=last)
 
     def _sure_to_be_shown(
-        self, log: Sequence[Message], own: set[str], layers: Sequence[Layer]
+        self, log: Sequence[Message], own: set[str], layers: Sequence[Layer], size: MessageTokens
     ) -> Sequence[Message]:
         """The messages that have room however much the blocks take."""
         left = self._prompt_tokens - sum(layer.budget.max for layer in layers)
-        return window(log, own, left, self._prompt_tokens // QUARTERS, self._size).messages
+        return window(log, own, left, self._prompt_tokens // QUARTERS, size).messages
 
-    def _room(self, log: Sequence[Message], own: set[str]) -> int:
+    def _room(self, log: Sequence[Message], own: set[str], size: MessageTokens) -> int:
         """What blocks may take: all but what must stay of the turn; other messages get what is left.
 
         In an observed thread messages that nothing stands for yet have their room, too.
         """
-        staying = staying_tokens(log, own, self._size)
+        staying = staying_tokens(log, own, size)
         if self._session.is_on:
-            staying = max(staying, min(sum(map(self._size, log)), self._session.limits.threshold))
+            staying = max(staying, min(sum(map(size, log)), self._session.limits.threshold))
         return max(0, self._prompt_tokens - staying)
 
     def _context(
@@ -156,15 +165,16 @@ class ContextMaker:
         count: int,
         layers: Mapping[str, Any],
         seconds: Mapping[str, float],
+        size: MessageTokens,
     ) -> Context:
         used = sum(block.tokens for block in blocks)
-        shown = window(log, own, self._prompt_tokens - used, self._prompt_tokens // QUARTERS, self._size)
+        shown = window(log, own, self._prompt_tokens - used, self._prompt_tokens // QUARTERS, size)
         messages = {
             "tokens": shown.tokens,
             "shown": len(shown.messages),
             "left_out": count - len(shown.messages),
             "shortened": [
-                {"id": message.id, "tokens": cut[str(message.id)], "shown": self._size(message)}
+                {"id": message.id, "tokens": cut[str(message.id)], "shown": size(message)}
                 for message in shown.messages
                 if str(message.id) in cut
             ],

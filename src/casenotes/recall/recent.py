@@ -46,25 +46,38 @@ class MessageTokens:
         return self._count(text) if text else 0
 
 
+class TokensOfCall(MessageTokens):
+    """The same for one call, in which a message is looked at several times; it keeps the messages."""
+
+    def __init__(self, size: MessageTokens) -> None:
+        self._count = size._count
+        self._known: dict[int, tuple[Message, int]] = {}
+
+    def __call__(self, message: Message) -> int:
+        known = self._known.get(id(message))
+        if known is None:
+            known = self._known[id(message)] = message, super().__call__(message)
+        return known[1]
+
+
 def window(
     messages: Sequence[Message], own: Set[str], max_tokens: int, jump: int, size: MessageTokens
 ) -> Window:
     """Messages of a thread, oldest first, of which those with an id in `own` belong to the turn under way.
 
-    Over the budget, `jump` tokens go at a time. It should stay the same from call to call.
+    They have no broken pairs. Over the budget, `jump` tokens go at a time. It should stay the same from call to
+    call.
     """
-    whole = list(without_broken_pairs(messages))
-    sizes = [size(message) for message in whole]
+    sizes = [size(message) for message in messages]
     if sum(sizes) <= max_tokens:
-        return Window(tuple(whole), sum(sizes), len(messages) - len(whole))
-    kept = list(without_broken_pairs(_newest(whole, sizes, _staying(whole, own), max_tokens, jump)))
+        return Window(tuple(messages), sum(sizes), 0)
+    kept = list(without_broken_pairs(_newest(messages, sizes, _staying(messages, own), max_tokens, jump)))
     return Window(tuple(kept), sum(map(size, kept)), len(messages) - len(kept))
 
 
 def staying_tokens(messages: Sequence[Message], own: Set[str], size: MessageTokens) -> int:
     """What cannot be left out, however small the budget: the turn's input and the newest step after it."""
-    whole = list(without_broken_pairs(messages))
-    return sum(size(whole[position]) for position in _staying(whole, own))
+    return sum(size(messages[position]) for position in _staying(messages, own))
 
 
 def _newest(

@@ -14,6 +14,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence, Set
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from casenotes.intake import redacted
@@ -60,17 +61,21 @@ def shorten_steps(
     sizes = [size(message) for message in messages]
     if sum(sizes) <= budget:
         return list(messages)
+    until = [0, *accumulate(sizes)]
     target = budget - budget // QUARTERS
     shown: dict[int, Message | None] = dict(enumerate(messages))
     for asked, step in steps(messages, own):
-        if sum(sizes[i] for i in (*asked, *step)) <= budget:
+        if sum(until[part.stop] - until[part.start] for part in (asked, step)) <= budget:
             continue
         room = target
         for part, limit in ((asked, target // 2), (step, target)):
             fitted = _fit([messages[i] for i in part], min(limit, room), size, memo)
             room -= sum(size(message) for message in fitted if message)
             shown.update(zip(part, fitted, strict=True))
-    return [message for message in shown.values() if message]
+    kept = [message for message in shown.values() if message]
+    if len(kept) == len(messages):
+        return kept
+    return shorten_steps(kept, own, budget, size, memo)  # without an answer, what follows it is input
 
 
 def _fit(messages: Sequence[Message], room: int, size: MessageTokens, memo: Memo) -> list[Message | None]:

@@ -85,6 +85,9 @@ SYNC_SECONDS = 600.0
 PAGES = 8
 """A page of a long message takes an eighth of a prompt: several may be asked for in one step."""
 
+MAX_CUTS_TOLD = 20
+"""An event names no more shortened messages one by one."""
+
 LAST_SECONDS = 0.5
 """What is left for events when a memory is closed and background work has taken all of the time."""
 
@@ -288,9 +291,14 @@ class Memory:
         new = {message_id for message_id, *_ in turn.shortened.keys() - set(before)}
         cuts = [cut for cut in context.trace["messages"]["shortened"] if cut["id"] in new]
         if cuts:
-            tokens, shown = sum(cut["tokens"] for cut in cuts), sum(cut["shown"] for cut in cuts)
             self._events.emit(
-                "context.shortened", turn.scope, turn_id=turn.id, tokens=tokens, shown=shown, messages=cuts
+                "context.shortened",
+                turn.scope,
+                turn_id=turn.id,
+                count=len(cuts),
+                tokens=sum(cut["tokens"] for cut in cuts),
+                shown=sum(cut["shown"] for cut in cuts),
+                messages=cuts[:MAX_CUTS_TOLD],
             )
 
     async def complete(

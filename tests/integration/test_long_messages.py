@@ -83,6 +83,7 @@ class TestContext:
             await memory.complete(turn, "All read.")
         (told,) = [event for event in events if event.name == "context.shortened"]
         assert (told.scope, told.data["turn_id"], told.data["messages"]) == (scope, turn.id, cuts)
+        assert told.data["count"] == 8
         assert told.data["tokens"] > 400_000 > 100_000 > told.data["shown"]
 
     async def test_r07_20_the_event_is_kept_and_told_once(self, shared_url: str, scope: Scope) -> None:

@@ -32,6 +32,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
+from pydantic_ai.toolsets import DynamicToolset, FunctionToolset
 
 from casenotes import Memory, Scope, Settings, sync
 from casenotes.config import BudgetSettings, PlanSettings, StorageSettings
@@ -642,6 +643,14 @@ class TestLongMessages:
         assert kinds == ["user-prompt", "tool-call", "tool-return", "user-prompt"]
         assert "now available: `read_message`" in host.requests[1][-1]
         assert host.requests[1][2].startswith("tool-return: Here it is.\n\nline 0")
+
+    async def test_a_memory_that_is_off_hides_no_tool(self, sqlite_url: str) -> None:
+        theirs: FunctionToolset[Any] = FunctionToolset()
+        theirs.add_function(look, name="read_message")
+        host = says("Hi.")
+        async with Memory.open(sqlite_url, model="", config=Settings(enabled=False)) as memory:
+            await host.agent(memory, toolsets=[DynamicToolset(lambda _ctx: theirs)]).run("Hello.")
+        assert host.tools == [["read_message"]]
 
     async def test_a_tool_of_that_name_is_refused(self, sqlite_url: str) -> None:
         def read_message(id: str) -> str:

@@ -223,10 +223,8 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         if self.turn is not None:
             await _to_its_end(self._step(ctx.messages, ctx.run_id))
             _call(self.on_context, self.context)
-            offered = {tool.name for tool in self.turn.tools}
-            if (
-                READ_TOOL not in offered
-            ):  # it can be called at any time, and is shown when there is a use for it
+            ours = self.turn.read_tool
+            if ours and ours not in self.turn.tools:  # it can be called at any time, and is shown when of use
                 parameters = request_context.model_request_parameters
                 tools = [tool for tool in parameters.function_tools if tool.name != READ_TOOL]
                 request_context.model_request_parameters = replace(parameters, function_tools=tools)

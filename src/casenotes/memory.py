@@ -82,6 +82,12 @@ FINISH_SECONDS = 30.0
 SYNC_SECONDS = 600.0
 """A call that waits for learning waits no longer than this."""
 
+PAGES = 8
+"""A page of a long message takes an eighth of a prompt: several may be asked for in one step."""
+
+MAX_CUTS_TOLD = 20
+"""An event names no more shortened messages one by one."""
+
 LAST_SECONDS = 0.5
 """What is left for events when a memory is closed and background work has taken all of the time."""
 
@@ -244,7 +250,15 @@ class Memory:
         self._events.emit("turn.started", own, turn_id=turn.id)
         ids = [str(message.id) for message in saved.given]
         _note_shown(turn, context)
-        return replace(turn, context=context, tools=self._tools(turn), message_ids=ids, log=log)
+        self._tell_of_cuts(turn, context, ())
+        return replace(
+            turn,
+            context=context,
+            own_tools=self._tools(turn),
+            read_tool=self._read_tool(turn),
+            message_ids=ids,
+            log=log,
+        )
 
     async def _abort(self, turn: Turn) -> None:
         with suppress(CasenotesError):
@@ -260,6 +274,7 @@ class Memory:
         started = time.perf_counter()
         turn.closing.clear()  # the turn goes on, should a `complete` have failed before
         known = len(turn.message_ids)
+        before = [*turn.shortened]
         try:
             await self._continue(turn, messages, None)
             context, shown = await self._contexts.next(turn, {"save": time.perf_counter() - started})
@@ -268,7 +283,23 @@ class Memory:
             raise
         self._shown.add(turn.scope, shown, turn.id)
         _note_shown(turn, context)
+        self._tell_of_cuts(turn, context, before)
         return context
+
+    def _tell_of_cuts(self, turn: Turn, context: Context, before: Sequence[tuple[str, int, int]]) -> None:
+        """What is shown shortened, unless it was shown so before."""
+        new = {message_id for message_id, *_ in turn.shortened.keys() - set(before)}
+        cuts = [cut for cut in context.trace["messages"]["shortened"] if cut["id"] in new]
+        if cuts:
+            self._events.emit(
+                "context.shortened",
+                turn.scope,
+                turn_id=turn.id,
+                count=len(cuts),
+                tokens=sum(cut["tokens"] for cut in cuts),
+                shown=sum(cut["shown"] for cut in cuts),
+                messages=cuts[:MAX_CUTS_TOLD],
+            )
 
     async def complete(
         self,
@@ -430,6 +461,20 @@ class Memory:
             return wanted
 
         return (recall_tool(search, self._settings.episodic.recall_tool_prompt), *tools)
+
+    def _read_tool(self, turn: Turn) -> Tool:
+        """What reads on in a message of the turn's thread; forgotten ones and those of others are not there."""
+        from casenotes.layers.tools import read_tool
+
+        async def find(message_id: str) -> Message | None:
+            message = (await self._store.messages(turn.scope, [message_id])).get(message_id)
+            if message is None or message.thread_id != turn.scope.thread_id:
+                return None
+            is_forgotten = not turn.is_apart and await self._store.entries.hidden(turn.scope, [message_id])
+            return None if is_forgotten else message
+
+        page_tokens = self._settings.budget.prompt_tokens // PAGES
+        return read_tool(find, page_tokens, self._size.of_text)
 
     async def append(
         self, scope: Scope | ChildScope, messages: Input, *, role: Role = "user", embed: bool = True

@@ -192,7 +192,8 @@ class Memory:
     def begin(self, scope: Scope | ChildScope, user_input: Input, *, provider: str | None = None) -> Turn:
         """See `casenotes.Memory.begin`; calling a tool of the turn gives its result, not an awaitable."""
         turn = self._run(self._memory.begin(scope, user_input, provider=provider))
-        return replace(turn, tools=tuple(map(self._without_await, turn.tools)))
+        read_tool = turn.read_tool and self._without_await(turn.read_tool)
+        return replace(turn, own_tools=tuple(map(self._without_await, turn.own_tools)), read_tool=read_tool)
 
     def _without_await(self, tool: Tool) -> Tool:
         async def result(*args: Any, **values: Any) -> Any:

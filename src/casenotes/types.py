@@ -33,6 +33,7 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 MAX_ID_BYTES = 512
 RECALL_TOOL = "recall_memory"
+READ_TOOL = "read_message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,13 +429,22 @@ class Turn:
     id: str
     scope: Scope
     context: Context
-    tools: tuple[Tool, ...] = ()
+    own_tools: tuple[Tool, ...] = ()
+    read_tool: Tool | None = field(default=None, repr=False)
     message_ids: list[str] = field(default_factory=list, repr=False)
     closing: list[int] = field(default_factory=list, repr=False)  # where `complete` began, once it was called
     log: list[Message] = field(default_factory=list, repr=False)  # the thread from the turn's window on
     blocks: dict[str, Block] = field(default_factory=dict, repr=False)  # as they were shown last, by layer
     visible: set[str] = field(default_factory=set, repr=False)  # ids of the messages that were shown last
+    shortened: dict[tuple[str, int, int], Message] = field(
+        default_factory=dict, repr=False
+    )  # see recall.shorten
     child: ChildScope | None = None
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """What the model may call: `read_message` from when something was shown shortened."""
+        return (*self.own_tools, self.read_tool) if self.shortened and self.read_tool else self.own_tools
 
     @property
     def is_apart(self) -> bool:
@@ -510,6 +520,9 @@ def part_text(part: Part) -> str:
 
 
 def _searched_text(part: Part) -> str:
-    """What search reads of a part; not what our own tool was asked and found, which stands elsewhere."""
-    is_ours = part.content.startswith('{"hits":') if isinstance(part, ToolResult) else part.name == RECALL_TOOL
+    """What search reads of a part; not what our own tools were asked and found, which stands elsewhere."""
+    if isinstance(part, ToolResult):
+        is_ours = part.content.startswith(('{"hits":', f'{{"{READ_TOOL}":'))
+    else:
+        is_ours = part.name in (RECALL_TOOL, READ_TOOL)
     return "" if is_ours else part_text(part)

@@ -291,7 +291,12 @@ class TestBudgets:
             assert words(block(context, "a")) == 40
             assert context.trace["tokens"] == {"budget": 100, "blocks": 40, "messages": 51}
             assert texts(context.messages)[-1] == "go on"
-            assert context.trace["messages"] == {"tokens": 51, "shown": 6, "left_out": 14}
+            assert context.trace["messages"] == {
+                "tokens": 51,
+                "shown": 6,
+                "left_out": 14,
+                "shortened": [],
+            }
 
     async def test_r10_13_the_defaults_are_the_documented_ones(self, shared_url: str) -> None:
         config = Settings()
@@ -363,18 +368,24 @@ class TestBudgets:
         told = [event.data["error"] for event in events if event.name == "counting.failed"]
         assert told == ["ValueError: a special token"]
 
-    async def test_r07_05_an_input_that_is_too_long_is_shown_alone_and_whole(
+    async def test_r10_19_an_input_that_is_too_long_is_shown_shortened(
         self, shared_url: str, scope: Scope
     ) -> None:
         asked = [Message("user", f"part {n} " + "and more " * 300) for n in range(3)]
-        async with opened(shared_url, config=limited(600)) as memory:
+        async with opened(shared_url, config=limited(1_500)) as memory:
             await know_everything(memory, scope)
             under_way = await memory.begin(scope, asked)
-            assert under_way.context.blocks == ()
-            assert texts(under_way.context.messages) == texts(asked)
-            assert under_way.context.trace["layers"]["user-profile"]["left_out"]
             context = await memory.step(under_way, looked(1, "found"))
-            assert texts(context.messages) == [*texts(asked), "", ""]
+            for shown in (under_way.context, context):
+                assert spent(memory, shown) <= 1_500
+                first = shown.messages[:3]
+                assert [text.startswith(f"part {n} and more ") for n, text in enumerate(texts(first))] == [
+                    True
+                ] * 3
+                assert all("characters left out" in text for text in texts(first))
+            assert texts(context.messages[3:]) == ["", ""]
+            assert context.messages[:3] == under_way.context.messages
+            assert texts(await memory.history(scope))[-5:-2] == texts(asked)
 
     async def test_r10_19_blocks_make_room_for_a_large_result(self, shared_url: str, scope: Scope) -> None:
         config = limited(400)
@@ -389,7 +400,9 @@ class TestBudgets:
             assert context.trace["layers"]["wide"]["tokens"] == 0
             larger = await memory.step(under_way, looked(2, "word " * 500))
             assert [m.role for m in larger.messages] == ["user", "assistant", "tool"]
-            assert names(larger) == []
+            assert 250 <= larger.trace["tokens"]["messages"] <= 300, "a quarter is left"
+            assert names(larger) == ["firm"]
+            assert spent(memory, larger) <= 400
 
 
 class TestWindow:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import re
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, closing
@@ -19,6 +21,7 @@ from pydantic import BaseModel
 from pydantic_ai import Agent, CallDeferred, RunContext, ToolReturn
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import (
+    ImageUrl,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -29,6 +32,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
+from pydantic_ai.toolsets import DynamicToolset, FunctionToolset
 
 from casenotes import Memory, Scope, Settings, sync
 from casenotes.config import BudgetSettings, PlanSettings, StorageSettings
@@ -526,6 +530,136 @@ class TestBudgets:
             assert request[:2] == [f"user-prompt: {'Mine. ' * 4_000}", "text: I see."]
             assert "user-prompt: Read it all" in request
             assert len(request) < 40
+
+
+class TestLongMessages:
+    """What is longer than a prompt is sent shortened; the run itself and the store keep it."""
+
+    LINES = "".join(f"line {number}: the proxy answered {number * 7919 % 1000}\n" for number in range(45_000))
+    NOTE = re.compile(r'read_message\(id="([^"]+)", offset=(\d+)\)')
+
+    def tokens(self, memory: Memory, request: list[str]) -> int:
+        return sum(memory.count_tokens(part) for part in request)
+
+    async def test_r10_19_parallel_results_are_sent_shortened_and_read_on(self, sqlite_url: str) -> None:
+        def read(number: int) -> str:
+            """Read a file."""
+            return self.LINES[number : 200_000 + number]
+
+        def answer(messages: list[ModelMessage]) -> ModelResponse:
+            made = len(host.requests)
+            if made == 1:
+                return ModelResponse([ToolCallPart("read", {"number": n}, f"c{n}") for n in range(8)])
+            if made == 2:
+                name, offset = self.NOTE.findall(str(host.requests[-1][9]))[0]
+                return ModelResponse(
+                    [ToolCallPart("read_message", {"id": name, "offset": int(offset)}, "more")]
+                )
+            return ModelResponse([TextPart("Done.")])
+
+        host = Host(answer)
+        async with opened(sqlite_url) as memory:
+            result = await host.agent(memory, LATER, tools=[read]).run("Read all eight.")
+            assert result.output == "Done."
+            sizes = [self.tokens(memory, request) for request in host.requests]
+            assert max(sizes) <= 124_000
+            assert min(sizes[1:]) > 60_000
+            assert [("read_message" in tools) for tools in host.tools] == [False, True, True]
+            assert host.requests[2][: len(host.requests[1])] == host.requests[1], (
+                "the prompt keeps its beginning"
+            )
+            page = json.loads(host.requests[2][-1].removeprefix("tool-return: "))
+            assert page["text"] == self.LINES[:200_000][page["offset"] :][: len(page["text"])]
+            returned = [part for message in result.all_messages() for part in message.parts]
+            assert [p.content for p in returned if isinstance(p, ToolReturnPart)][:8] == [
+                read(n) for n in range(8)
+            ]
+            assert (await memory.history(LATER))[2].parts[0].content == read(0)
+            later = says("Fine.")
+            await later.agent(memory, LATER, tools=[read]).run("And now?")
+            assert later.tools == [[*host.tools[1]]], "an earlier message is still shown shortened"
+            assert self.tokens(memory, later.requests[0]) <= 124_000
+
+    async def test_r10_19_a_long_prompt_is_sent_shortened_beside_its_files(self, sqlite_url: str) -> None:
+        image = ImageUrl("https://example.org/rack.png")
+        config = Settings(budget=BudgetSettings(9_000, 1_000))
+        seen: list[Any] = []
+
+        def answer(messages: list[ModelMessage]) -> ModelResponse:
+            seen.append(messages[0].parts[0].content)
+            return ModelResponse([ToolCallPart("look", {}, "c1") if len(seen) == 1 else TextPart("Done.")])
+
+        async with opened(sqlite_url, config=config) as memory:
+            result = (
+                await Host(answer).agent(memory, tools=[look]).run([self.LINES[:600_000], image, "What is it?"])
+            )
+        (text, shown), again = seen
+        assert shown == image
+        assert 1_000 < memory.count_tokens(text) < 4_000
+        assert text.endswith("What is it?")
+        assert again == [text, image]
+        assert result.all_messages()[0].parts[0].content == [self.LINES[:600_000], image, "What is it?"]
+
+    async def test_r07_21_long_arguments_of_the_models_own_are_sent_shortened(self, sqlite_url: str) -> None:
+        def write(path: str, text: str) -> str:
+            """Write a file."""
+            return f"{len(text)} characters written to {path}"
+
+        def answer(messages: list[ModelMessage]) -> ModelResponse:
+            if len(host.requests) > 1:
+                return ModelResponse([TextPart("Done.")])
+            return ModelResponse([ToolCallPart("write", {"path": "a", "text": self.LINES[:300_000]}, "c1")])
+
+        host = Host(answer)
+        async with opened(sqlite_url, config=Settings(budget=BudgetSettings(9_000, 1_000))) as memory:
+            await host.agent(memory, tools=[write]).run("Write.")
+            assert self.tokens(memory, host.requests[1]) <= 8_000
+        call = host.requests[1][1]
+        assert call.startswith('tool-call: write {"path":"a","text":"line 0')
+        assert "characters left out; read_message(" in call
+        assert host.requests[1][2] == "tool-return: 300000 characters written to a"
+
+    async def test_r10_19_what_is_too_long_to_be_saved_is_not_sent_whole(self, sqlite_url: str) -> None:
+        def read() -> ToolReturn:
+            """Read a file."""
+            return ToolReturn(self.LINES, content="And besides: " + self.LINES)
+
+        host = first_calls("read")
+        async with opened(sqlite_url) as memory:
+            await host.agent(memory, tools=[read]).run("Read.")
+            assert self.tokens(memory, host.requests[1]) <= 20_000
+        assert "characters left out]" in host.requests[1][-1]
+
+    async def test_r10_19_what_a_tool_says_besides_is_shortened_with_its_result(self, sqlite_url: str) -> None:
+        def read() -> ToolReturn:
+            """Read a file."""
+            return ToolReturn("Here it is.", content=self.LINES[:300_000])
+
+        host = first_calls("read")
+        async with opened(sqlite_url, config=Settings(budget=BudgetSettings(9_000, 1_000))) as memory:
+            await host.agent(memory, tools=[read]).run("Read.")
+            assert self.tokens(memory, host.requests[1]) <= 8_000
+        kinds = [part.partition(":")[0] for part in host.requests[1]]
+        assert kinds == ["user-prompt", "tool-call", "tool-return", "user-prompt"]
+        assert "now available: `read_message`" in host.requests[1][-1]
+        assert host.requests[1][2].startswith("tool-return: Here it is.\n\nline 0")
+
+    async def test_a_memory_that_is_off_hides_no_tool(self, sqlite_url: str) -> None:
+        theirs: FunctionToolset[Any] = FunctionToolset()
+        theirs.add_function(look, name="read_message")
+        host = says("Hi.")
+        async with Memory.open(sqlite_url, model="", config=Settings(enabled=False)) as memory:
+            await host.agent(memory, toolsets=[DynamicToolset(lambda _ctx: theirs)]).run("Hello.")
+        assert host.tools == [["read_message"]]
+
+    async def test_a_tool_of_that_name_is_refused(self, sqlite_url: str) -> None:
+        def read_message(id: str) -> str:
+            """Read a mail."""
+            return id
+
+        async with opened(sqlite_url) as memory:
+            with pytest.raises(UsageError, match="there is a tool named read_message already; rename it"):
+                says("Hi.").agent(memory, tools=[read_message])
 
 
 class Notes(BaseLayer):

@@ -51,6 +51,9 @@ HOSTED_EMBEDDER = "openai:text-embedding-3-small"
 """What the credential of episodic memory is for."""
 
 BLOCK = ("min_block_tokens", "max_block_tokens")
+MIN_PROMPT_TOKENS = 20
+"""What is less has no room for a message, however short it is shown."""
+
 PASSWORDS = ("password", "sslpassword", "oauth_client_secret")
 ELSEWHERE = ("hostaddr", "service", "servicefile", "passfile")
 POSTGRES = ("postgresql://", "postgres://")
@@ -430,6 +433,11 @@ class BudgetSettings(Section):
             raise SettingsError(
                 f"reply_reserve is {self.reply_reserve!r} and context_tokens is {self.context_tokens!r}; "
                 "something must be left for the prompt"
+            )
+        if self.prompt_tokens < MIN_PROMPT_TOKENS:
+            raise SettingsError(
+                f"context_tokens {self.context_tokens!r} and reply_reserve {self.reply_reserve!r} leave "
+                f"{self.prompt_tokens} tokens for the prompt; at least {MIN_PROMPT_TOKENS} are needed"
             )
 
     @property

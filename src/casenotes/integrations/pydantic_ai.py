@@ -7,7 +7,8 @@ run. If the caller gives a `message_history` of its own, that one counts and not
 Blocks go into the request that is sent and nowhere else: stable ones behind the instructions, volatile
 ones behind the last message, so that requests begin alike and neither the run's messages nor the store
 ever contain them. `prepare_model_request` is the hook for it, because what it changes is not recorded. What
-no longer has room is left out there too: a long run stays within its budget and keeps all of its messages.
+no longer has room is left out there too, and what is too long is shortened: a long run stays within its budget
+and keeps all of its messages.
 
 Memory never fails a run: an error of the store is logged, and the run goes on without. What is wrong in
 the program itself (a scope that cannot be, a tool of the same name) is raised before the model is called.
@@ -52,12 +53,23 @@ from casenotes.integrations.pydantic_ai_messages import (
     shortened,
     without_given,
 )
-from casenotes.integrations.pydantic_ai_window import Stored, still_shown, stored
-from casenotes.layers.tools import check_names, recall_tool
+from casenotes.integrations.pydantic_ai_window import Stored, as_shown, still_shown, stored
+from casenotes.layers.tools import check_names, read_tool, recall_tool
 from casenotes.masking import mask
 from casenotes.memory import Memory
 from casenotes.transfer.formats.blocks import call_arguments
-from casenotes.types import ChildScope, Context, Hit, Message, Outcome, Receipt, Scope, Tool, Turn
+from casenotes.types import (
+    READ_TOOL,
+    ChildScope,
+    Context,
+    Hit,
+    Message,
+    Outcome,
+    Receipt,
+    Scope,
+    Tool,
+    Turn,
+)
 
 log = logging.getLogger("casenotes")
 
@@ -112,7 +124,8 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
     def for_agent(self, agent: AbstractAgent[AgentDepsT, Any]) -> AbstractCapability[AgentDepsT]:
         """Refuse an agent that has a tool of our name."""
-        check_names([recall_tool(_finds_nothing, None)], _tool_names(agent.toolsets))
+        ours = [recall_tool(_finds_nothing, None), read_tool(_reads_nothing, 1, len)]
+        check_names(ours, _tool_names(agent.toolsets))
         return self
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> AbstractCapability[AgentDepsT]:
@@ -151,6 +164,8 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
     said: list[Message] = field(default_factory=list, init=False)
     of_tools: list[object] = field(default_factory=list, init=False)
     stored: list[Stored] = field(default_factory=list, init=False)
+    handed_over: dict[str, Message] = field(default_factory=dict, init=False)
+    too_long: set[str] = field(default_factory=set, init=False)
     handing_over: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def get_instructions(self) -> str:
@@ -183,7 +198,7 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
 
     async def _start(self, ctx: RunContext[AgentDepsT], turn: Turn) -> None:
         check_names(turn.tools, _tool_names(ctx.agent.toolsets if ctx.agent else ()))
-        for tool in turn.tools:
+        for tool in filter(None, (*turn.own_tools, turn.read_tool)):
             self.toolset.add_tool(_agent_tool(self.memory, tool))
         self.context = turn.context
         if ctx.prompt is not None and not ctx.messages:
@@ -208,6 +223,11 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         if self.turn is not None:
             await _to_its_end(self._step(ctx.messages, ctx.run_id))
             _call(self.on_context, self.context)
+            ours = self.turn.read_tool
+            if ours and ours not in self.turn.tools:  # it can be called at any time, and is shown when of use
+                parameters = request_context.model_request_parameters
+                tools = [tool for tool in parameters.function_tools if tool.name != READ_TOOL]
+                request_context.model_request_parameters = replace(parameters, function_tools=tools)
         return request_context
 
     async def _step(self, messages: Sequence[ModelMessage], run_id: str | None) -> None:
@@ -229,6 +249,8 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
     ) -> ModelRequestContext:
         """Put the blocks into the request that is about to be sent, and leave out what has no room."""
         messages = still_shown(request_context.messages, self.stored, self.context)
+        if self.turn is not None:
+            messages = self._shortened(messages, self.turn)
         last = messages[-1]
         if not isinstance(last, ModelRequest):  # a paused answer goes on: its request is not ours to change
             return request_context
@@ -240,6 +262,23 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
             parts = [*(parameters.instruction_parts or ()), InstructionPart(text, dynamic=True)]
             request_context.model_request_parameters = replace(parameters, instruction_parts=parts)
         return request_context
+
+    def _shortened(self, messages: list[ModelMessage], turn: Turn) -> list[ModelMessage]:
+        """The messages with what the context shows shortened, and what was too long to be saved."""
+        cut = {str(item["id"]) for item in self.context.trace.get("messages", {}).get("shortened", ())}
+        shown = {str(message.id): message for message in self.context.messages if message.id in cut}
+        for message_id in self.too_long - cut:
+            shown[message_id] = shortened([self.handed_over[message_id]], SHORTER[0])[0]
+        if not shown:
+            return messages
+        prompt = [
+            part
+            for message in messages
+            for part in message.parts
+            if isinstance(part, UserPromptPart) and part.content == self.prompt
+        ]
+        asked = Stored(tuple(prompt), frozenset(turn.message_ids[: len(self.said)]))
+        return as_shown(messages, [asked, *self.stored], self.handed_over, shown)
 
     async def before_tool_validate(
         self, ctx: RunContext[AgentDepsT], *, call: ToolCallPart, tool_def: ToolDefinition, args: RawToolArgs
@@ -285,7 +324,13 @@ class _RunMemory(AbstractCapability[AgentDepsT]):
         """The result of a verb of the memory; None, and a warning in the log, if it cannot do it."""
         perform = partial(_awaited, self.memory, getattr(self.memory, verb), about, **more)
         try:
-            return await _shorter_if_need_be(perform, messages, *rest)
+            result, saved = await _shorter_if_need_be(perform, messages, *rest)
+            if verb != "complete":
+                ids = (about if isinstance(about, Turn) else result).message_ids[-len(messages) :]
+                self.handed_over.update(zip(ids, messages, strict=False))
+                handed_over = zip(ids, messages, saved, strict=False)
+                self.too_long |= {name for name, whole, cut in handed_over if cut != whole}
+            return result
         except Exception as error:
             if verb == "begin" and isinstance(error, UsageError) and not isinstance(error, InvalidMessage):
                 raise
@@ -361,14 +406,14 @@ async def _awaited(memory: Memory | sync.Memory, verb: Callable[..., Any], /, *a
 
 async def _shorter_if_need_be(
     perform: Callable[..., Awaitable[Any]], messages: Sequence[Message], *rest: Any
-) -> Any:
-    """Hand messages over; if they cannot be saved as they are, what is left of them when cut."""
+) -> tuple[Any, Sequence[Message]]:
+    """Hand messages over; if they cannot be saved as they are, what is left of them when cut. Says what was."""
     for characters in SHORTER:
         try:
-            return await perform(messages, *rest)
+            return await perform(messages, *rest), messages
         except InvalidMessage:
             messages = shortened(messages, characters)
-    return await perform(messages, *rest)
+    return await perform(messages, *rest), messages
 
 
 def _agent_tool(memory: Memory | sync.Memory, tool: Tool) -> AgentTool[Any]:
@@ -385,6 +430,10 @@ def _agent_tool(memory: Memory | sync.Memory, tool: Tool) -> AgentTool[Any]:
 
 async def _finds_nothing(_query: str) -> Sequence[Hit]:
     return ()
+
+
+async def _reads_nothing(_message_id: str) -> Message | None:
+    return None
 
 
 def _tool_names(toolsets: Iterable[AbstractToolset[Any]]) -> set[str]:

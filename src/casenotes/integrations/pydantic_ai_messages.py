@@ -46,6 +46,8 @@ from casenotes.types import Message, Part, ToolCall, ToolResult
 
 MARKS = ((ImageUrl, "[image]"), (AudioUrl, "[audio]"), (VideoUrl, "[video]"), (DocumentUrl, "[document]"))
 REFUSED = ("failed", "retried")
+MAX_TOGETHER = 100_000
+"""Results with more characters are messages of their own: one message can be too long to be saved."""
 
 Prompt = str | Sequence[UserContent] | None
 IsAnswer = Callable[[BaseToolCallPart[Any] | BaseToolReturnPart[Any]], bool]
@@ -153,7 +155,9 @@ def _tool_message(results: list[ToolResult], aside: Sequence[UserPromptPart]) ->
     said = [message.text for part in aside for message in from_prompt(part.content)]
     if results and said:
         results[-1] = replace(results[-1], content="\n\n".join(filter(None, [results[-1].content, *said])))
-    if results or said:
+    if sum(len(result.content) for result in results) > MAX_TOGETHER:
+        yield from (Message("tool", "", parts=(result,)) for result in results)
+    elif results or said:
         yield Message("tool", "" if results else "\n\n".join(said), parts=tuple(results))
 
 

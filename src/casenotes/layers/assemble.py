@@ -1,11 +1,13 @@
 """Make the context of a model call: blocks of all layers, messages of the thread, and how it came about.
 
 A turn keeps the window over its thread that it began with, and most of its blocks: from call to call the
-prompt only grows at its end. Layers that change within a turn, such as the plan, are asked again.
+prompt only grows at its end. Layers that change within a turn, such as the plan, are asked again. What is too
+long for a prompt is shown shortened.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
@@ -17,12 +19,13 @@ from casenotes.layers.base import Layer, RecallRequest
 from casenotes.layers.gather import Gatherer, kept_within, least, trace_without
 from casenotes.layers.observing import SessionMemory, still_shown
 from casenotes.layers.registered import gives_blocks
-from casenotes.recall.recent import MessageTokens, Window, staying_tokens, window
+from casenotes.recall.recent import MessageTokens, TokensOfCall, staying_tokens, window, without_broken_pairs
+from casenotes.recall.shorten import QUARTERS, shorten_steps
 from casenotes.stores.base import Shown, Store
-from casenotes.types import Context, Message, Scope, Turn
+from casenotes.types import Context, Message, Scope, ToolResult, Turn
 
-JUMPS = 4
-"""Over budget, messages go by a quarter of what the prompt may take."""
+MAX_CHARACTERS_AT_ONCE = 200_000
+"""Longer logs are counted and cut in a thread, so that the host's loop goes on."""
 
 
 class ContextMaker:
@@ -61,16 +64,18 @@ class ContextMaker:
         """
         started = time.perf_counter()
         scope, apart = turn.scope, turn.is_apart
-        log = _with(given, await self._log(scope, len(given), provider))
-        seconds["recent_messages"] = time.perf_counter() - started
+        raw = _with(given, await self._log(scope, len(given), provider))
         own = {str(message.id) for message in given}
+        size = TokensOfCall(self._size)
+        log, cut = await self._shorten(turn, raw, own, size)
+        seconds["recent_messages"] = time.perf_counter() - started
         layers = in_reach(self._layers, scope, apart=apart)
-        total = self._room(log, own)
-        request = self._request(scope, turn.id, given, self._sure_to_be_shown(log, own, layers))
+        total = self._room(log, own, size)
+        request = self._request(scope, turn.id, given, self._sure_to_be_shown(log, own, layers, size))
         answers = await self._gatherer.ask(layers, request, total)
         fitted = self._gatherer.fit(answers, total)
-        context = self._context(fitted.blocks, log, own, fitted.trace, seconds)
-        return context, log, fitted.shown
+        context = self._context(fitted.blocks, log, own, cut, len(raw), fitted.trace, seconds, size)
+        return context, raw, fitted.shown
 
     async def _log(self, scope: Scope, given: int, provider: str | None) -> list[Message]:
         """All that no observation stands for, where the thread is observed; else the last few."""
@@ -81,10 +86,12 @@ class ContextMaker:
     async def next(self, turn: Turn, seconds: dict[str, float]) -> tuple[Context, tuple[Shown, ...]]:
         """The context of a further call of a turn, whose log has grown."""
         own = set(turn.message_ids)
-        log = await self._still_shown(turn, own)
+        raw = await self._still_shown(turn, own)
+        size = TokensOfCall(self._size)
+        log, cut = await self._shorten(turn, raw, own, size)
         again = [layer for layer in in_reach(self._layers, turn.scope, apart=turn.is_apart) if layer.every_step]
         said = [message for message in turn.log if str(message.id) in own]
-        total = self._room(log, own)
+        total = self._room(log, own, size)
         request = self._request(turn.scope, turn.id, said, log)
         answers = await self._gatherer.ask(again, request, total, turn.blocks)
         names = {layer.name for layer in again}
@@ -94,7 +101,27 @@ class ContextMaker:
         blocks = sorted([*kept, *fitted.blocks], key=lambda block: self._order.index(block.name))
         gone = [block for block in old if block not in kept]
         layers = {**trace_without(turn.context.trace.get("layers", {}), gone), **fitted.trace}
-        return self._context(blocks, log, own, layers, seconds), fitted.shown
+        return self._context(blocks, log, own, cut, len(raw), layers, seconds, size), fitted.shown
+
+    async def _shorten(
+        self, turn: Turn, messages: list[Message], own: set[str], size: MessageTokens
+    ) -> tuple[list[Message], dict[str, int]]:
+        """The messages in whole pairs, too long ones cut, and the tokens that those have as a whole."""
+
+        whole = list(without_broken_pairs(messages))
+
+        def shorten() -> tuple[list[Message], dict[str, int]]:
+            if sum(map(size, whole)) <= self._prompt_tokens:
+                return whole, {}
+            shown = shorten_steps(whole, own, self._prompt_tokens, size, turn.shortened)
+            if shown == whole:
+                return whole, {}
+            uncut = {message.id: message for message in whole}
+            cut = [message for message in shown if message is not uncut[message.id]]
+            return list(without_broken_pairs(shown)), {str(m.id): size(uncut[m.id]) for m in cut}
+
+        is_long = sum(map(_characters, whole)) > MAX_CHARACTERS_AT_ONCE
+        return await asyncio.to_thread(shorten) if is_long else shorten()
 
     async def _still_shown(self, turn: Turn, own: set[str]) -> list[Message]:
         """The turn's window without what observations stand for since."""
@@ -113,20 +140,20 @@ class ContextMaker:
         return RecallRequest(scope, turn_id, query, self._clock.now(), visible, input_seq=last)
 
     def _sure_to_be_shown(
-        self, log: Sequence[Message], own: set[str], layers: Sequence[Layer]
+        self, log: Sequence[Message], own: set[str], layers: Sequence[Layer], size: MessageTokens
     ) -> Sequence[Message]:
         """The messages that have room however much the blocks take."""
         left = self._prompt_tokens - sum(layer.budget.max for layer in layers)
-        return window(log, own, left, self._prompt_tokens // JUMPS, self._size).messages
+        return window(log, own, left, self._prompt_tokens // QUARTERS, size).messages
 
-    def _room(self, log: Sequence[Message], own: set[str]) -> int:
+    def _room(self, log: Sequence[Message], own: set[str], size: MessageTokens) -> int:
         """What blocks may take: all but what must stay of the turn; other messages get what is left.
 
         In an observed thread messages that nothing stands for yet have their room, too.
         """
-        staying = staying_tokens(log, own, self._size)
+        staying = staying_tokens(log, own, size)
         if self._session.is_on:
-            staying = max(staying, min(sum(map(self._size, log)), self._session.limits.threshold))
+            staying = max(staying, min(sum(map(size, log)), self._session.limits.threshold))
         return max(0, self._prompt_tokens - staying)
 
     def _context(
@@ -134,22 +161,36 @@ class ContextMaker:
         blocks: Sequence[Any],
         log: Sequence[Message],
         own: set[str],
+        cut: Mapping[str, int],
+        count: int,
         layers: Mapping[str, Any],
         seconds: Mapping[str, float],
+        size: MessageTokens,
     ) -> Context:
         used = sum(block.tokens for block in blocks)
-        shown = window(log, own, self._prompt_tokens - used, self._prompt_tokens // JUMPS, self._size)
-        return Context(tuple(blocks), shown.messages, self._trace(used, shown, layers, seconds))
-
-    def _trace(
-        self, blocks: int, shown: Window, layers: Mapping[str, Any], seconds: Mapping[str, float]
-    ) -> dict[str, Any]:
-        return {
+        shown = window(log, own, self._prompt_tokens - used, self._prompt_tokens // QUARTERS, size)
+        messages = {
+            "tokens": shown.tokens,
+            "shown": len(shown.messages),
+            "left_out": count - len(shown.messages),
+            "shortened": [
+                {"id": message.id, "tokens": cut[str(message.id)], "shown": size(message)}
+                for message in shown.messages
+                if str(message.id) in cut
+            ],
+        }
+        trace = {
             "seconds": seconds,
             "layers": layers,
-            "messages": {"tokens": shown.tokens, "shown": len(shown.messages), "left_out": shown.left_out},
-            "tokens": {"budget": self._prompt_tokens, "blocks": blocks, "messages": shown.tokens},
+            "messages": messages,
+            "tokens": {"budget": self._prompt_tokens, "blocks": used, "messages": shown.tokens},
         }
+        return Context(tuple(blocks), shown.messages, trace)
+
+
+def _characters(message: Message) -> int:
+    """About how long a message is."""
+    return len(message.text) + sum(len(part.content) for part in message.parts if isinstance(part, ToolResult))
 
 
 def _with(given: Sequence[Message], log: list[Message]) -> list[Message]:

@@ -1,7 +1,8 @@
-"""`recall_memory`: the search over a user's memory as a tool for any framework."""
+"""The tools for any framework: `recall_memory`, the search over a user's memory, and `read_message`."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Any
 
@@ -12,9 +13,12 @@ from casenotes.layers.base import Layer, ToolRequest
 from casenotes.layers.stored_state import States
 from casenotes.learn.prompts import prompt
 from casenotes.masking import mask
-from casenotes.types import RECALL_TOOL, Hit, Scope, Tool
+from casenotes.recall.shorten import read_page
+from casenotes.tokens import TokenCounter
+from casenotes.types import READ_TOOL, RECALL_TOOL, Hit, Message, Scope, Tool
 
 Search = Callable[[str], Awaitable[Sequence[Hit]]]
+Find = Callable[[str], Awaitable[Message | None]]
 PARAMETERS = {
     "type": "object",
     "properties": {
@@ -24,6 +28,16 @@ PARAMETERS = {
         }
     },
     "required": ["query"],
+    "additionalProperties": False,
+}
+
+READ_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "description": "The id that the note in the message names."},
+        "offset": {"type": "integer", "minimum": 0, "description": "Where to begin, in characters."},
+    },
+    "required": ["id"],
     "additionalProperties": False,
 }
 
@@ -44,6 +58,35 @@ def recall_tool(search: Search, instruction: str | None) -> Tool:
     return Tool(RECALL_TOOL, instruction or prompt("recall_tool"), PARAMETERS, call)
 
 
+def read_tool(find: Find, page_tokens: int, count_tokens: TokenCounter) -> Tool:
+    """The tool that gives what was left out of a message; `find` is bound to one conversation."""
+
+    async def call(id: Any = None, offset: Any = 0, **unknown: Any) -> dict[str, Any]:
+        """A wrong call is answered, not raised: models make them, and the host's turn goes on."""
+        if isinstance(offset, str) and offset.strip().isascii() and offset.strip().isdigit():
+            offset = int(offset)
+        if unknown or not isinstance(id, str) or isinstance(offset, bool) or not isinstance(offset, int):
+            return {"error": "Call it with id, which is text, and offset, which is a whole number."}
+        try:
+            message = await find(id)
+        except CasenotesError as error:
+            return {"error": mask(str(error))}
+        if message is None:
+            return {"error": f"There is no message {repeated(id)} in this conversation."}
+        page = await asyncio.to_thread(read_page, message, max(0, offset), page_tokens, count_tokens)
+        if offset < 0 or offset >= max(1, page.total):
+            return {"error": f"offset is {repeated(offset)}; the message has {page.total} characters."}
+        return {
+            READ_TOOL: id,
+            "offset": offset,
+            "next_offset": page.next_offset,
+            "total": page.total,
+            "text": page.text,
+        }
+
+    return Tool(READ_TOOL, prompt("read_tool"), READ_PARAMETERS, call)
+
+
 def layer_tools(
     layers: Sequence[Layer], states: States, scope: Scope, turn_id: str, events: Events
 ) -> tuple[Tool, ...]:
@@ -52,7 +95,7 @@ def layer_tools(
     for layer in layers:
         state = states.of(layer.name, layer.scope, scope, turn_id=turn_id)
         try:
-            taken = {RECALL_TOOL, *(tool.name for tool in tools)}
+            taken = {RECALL_TOOL, READ_TOOL, *(tool.name for tool in tools)}
             tools += _checked(layer.tools(ToolRequest(scope, turn_id, state)), taken)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"

@@ -27,6 +27,7 @@ MOST_NEW = 10
 NEIGHBOURS = 5
 MAX_ROUNDS = 3
 MESSAGE_CHARACTERS = 4_000
+MAX_MESSAGES = 20
 
 
 async def reflect(tools: Tools, scope: Scope, turn_id: str, lease: Lease) -> list[CandidateReceipt]:
@@ -70,12 +71,14 @@ def reflection_prompt(view: View, new: Sequence[str]) -> str:
     entries = sorted(view.entries.values(), key=lambda entry: (entry.created_at, entry.id))
     notes = [_note(entry, view) | ({"new": True} if entry.id in new else {}) for entry in entries]
     return filled(
-        "reflect_turn", notes=_lines(notes), messages=_lines([_said(message) for message in view.said])
+        "reflect_turn",
+        notes=_lines(notes),
+        messages=_lines([_said(message) for message in view.said[-MAX_MESSAGES:]]),
     )
 
 
 def _note(entry: Entry, view: View) -> dict[str, object]:
-    quotes = [shown_quote(quote, view.messages).quote for quote in entry.evidence[:3]]
+    quotes = [shown_quote(quote, view.messages).quote[:MESSAGE_CHARACTERS] for quote in entry.evidence[:3]]
     return {"id": entry.id, "time": entry.created_at.isoformat(), "content": entry.content, "quotes": quotes}
 
 

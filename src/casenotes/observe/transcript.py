@@ -123,31 +123,40 @@ def cut_in_the_middle(text: str, most: int) -> str:
 def _rows(
     message: Message, tools: Mapping[int, str], zone: tzinfo, count_tokens: TokenCounter
 ) -> Iterable[dict[str, Any]]:
-    """A message as one row; a text that is too long for one request goes on in others."""
+    """A message as one row; what is too long for one request goes on in others."""
     head: dict[str, Any] = {"role": message.role}
     if name := shown_name(message):
         head["speaker"] = name
     if message.created_at is not None:
         moment = local_time(message.created_at, zone)
         head = {"time": f"{weekday(date.fromisoformat(moment[:10]))} {moment}"} | head
-    calls = [_call(part) for part in message.parts if isinstance(part, ToolCall)]
-    results = [
-        _result(part, tools.get(place, ""))
+    parts = [
+        ("calls", _call(part))
+        if isinstance(part, ToolCall)
+        else ("results", _result(part, tools.get(place, "")))
         for place, part in enumerate(message.parts)
-        if isinstance(part, ToolResult)
     ]
-    parts = ({"calls": calls} if calls else {}) | ({"results": results} if results else {})
+    sizes = [count_tokens(json.dumps(row, ensure_ascii=False)) for _, row in parts]
+    groups = [parts[first:end] for first, end in windows(sizes, MAX_REQUEST_TOKENS // 2)]
     text = mask(without_blocks(message.text))
-    if message.role == "tool" and results:
+    if message.role == "tool" and any(name == "results" for name, _ in parts):
         text = cut_in_the_middle(text, MAX_RESULT_CHARACTERS)
     said = Message(message.role, text)
-    for number, piece in enumerate(pieces(said, MAX_REQUEST_TOKENS // 2, count_tokens)):
-        yield head | {"text": piece.text} | (parts if not number else {})
-    if parts and not text.strip():
-        yield head | parts
+    for piece in pieces(said, MAX_REQUEST_TOKENS // 2, count_tokens):
+        yield head | {"text": piece.text} | _named(groups.pop(0) if groups else [])
+    for group in groups:
+        yield head | _named(group)
 
 
-def _call(call: ToolCall) -> dict[str, str]:
+def _named(parts: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Calls and results, each kind under its name."""
+    named: dict[str, list[dict[str, Any]]] = {}
+    for name, row in parts:
+        named.setdefault(name, []).append(row)
+    return named
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
     arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
     return {"tool": call.name, "arguments": cut_in_the_middle(mask(arguments), MAX_ARGUMENT_CHARACTERS)}
 

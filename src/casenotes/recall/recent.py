@@ -2,7 +2,7 @@
 
 What is over the budget goes from the old end, in jumps: while a conversation grows, its beginning stays the
 same for a while, so that a provider's prompt cache keeps hitting. The input of the turn under way and its
-newest step always stay.
+newest step always stay; `shorten` sees to it that they have room.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from casenotes.pairs import answered
@@ -39,7 +39,25 @@ class MessageTokens:
 
     def __call__(self, message: Message) -> int:
         texts = (message.text, *map(part_text, message.parts))
-        return MESSAGE_OVERHEAD + sum(self._count(text) for text in texts if text)
+        return MESSAGE_OVERHEAD + sum(map(self.of_text, texts))
+
+    def of_text(self, text: str) -> int:
+        """The tokens of a text alone."""
+        return self._count(text) if text else 0
+
+
+class TokensOfCall(MessageTokens):
+    """The same for one call, in which a message is looked at several times; it keeps the messages."""
+
+    def __init__(self, size: MessageTokens) -> None:
+        self._count = size._count
+        self._known: dict[int, tuple[Message, int]] = {}
+
+    def __call__(self, message: Message) -> int:
+        known = self._known.get(id(message))
+        if known is None:
+            known = self._known[id(message)] = message, super().__call__(message)
+        return known[1]
 
 
 def window(
@@ -47,20 +65,19 @@ def window(
 ) -> Window:
     """Messages of a thread, oldest first, of which those with an id in `own` belong to the turn under way.
 
-    Over the budget, `jump` tokens go at a time. It should stay the same from call to call.
+    They have no broken pairs. Over the budget, `jump` tokens go at a time. It should stay the same from call to
+    call.
     """
-    whole = list(without_broken_pairs(messages))
-    sizes = [size(message) for message in whole]
+    sizes = [size(message) for message in messages]
     if sum(sizes) <= max_tokens:
-        return Window(tuple(whole), sum(sizes), len(messages) - len(whole))
-    kept = list(without_broken_pairs(_newest(whole, sizes, _staying(whole, own), max_tokens, jump)))
+        return Window(tuple(messages), sum(sizes), 0)
+    kept = list(without_broken_pairs(_newest(messages, sizes, _staying(messages, own), max_tokens, jump)))
     return Window(tuple(kept), sum(map(size, kept)), len(messages) - len(kept))
 
 
 def staying_tokens(messages: Sequence[Message], own: Set[str], size: MessageTokens) -> int:
     """What cannot be left out, however small the budget: the turn's input and the newest step after it."""
-    whole = list(without_broken_pairs(messages))
-    return sum(size(whole[position]) for position in _staying(whole, own))
+    return sum(size(messages[position]) for position in _staying(messages, own))
 
 
 def _newest(
@@ -75,11 +92,24 @@ def _newest(
 
 def _staying(messages: Sequence[Message], own: Set[str]) -> Set[int]:
     """Where the input of the turn and its newest step stand: without a result the step would be done again."""
+    asked, newest = list(steps(messages, own))[-1] if messages else (range(0), range(0))
+    return frozenset((*asked, *newest))
+
+
+def steps(messages: Sequence[Message], own: Set[str]) -> Iterator[tuple[range, range]]:
+    """Every step of every turn, with the input of its turn; the last is the newest of the turn under way.
+
+    Where earlier turns began is told by their roles: someone speaks after an assistant or a tool.
+    """
     start = next((i for i, message in enumerate(messages) if message.id in own), max(0, len(messages) - 1))
-    after = range(start, len(messages))
-    end = next((i for i in after if messages[i].role in ("assistant", "tool")), len(messages))
-    newest = max((i for i in range(end, len(messages)) if messages[i].role == "assistant"), default=end)
-    return frozenset((*range(start, end), *range(newest, len(messages))))
+    answers = [message.role in ("assistant", "tool") for message in messages]
+    begins = [i for i in range(1, start) if answers[i - 1] and not answers[i]]
+    turns = sorted({*([0] if messages else []), *begins, *([start] if messages else [])})
+    for first, last in pairwise([*turns, len(messages)]):
+        answered_at = next((i for i in range(first, last) if answers[i]), last)
+        starts = [answered_at, *(i for i in range(answered_at + 1, last) if messages[i].role == "assistant")]
+        for begin, end in pairwise([*starts, last]):
+            yield range(first, answered_at), range(begin, end)
 
 
 def _first_kept(sizes: Sequence[int], room: int, jump: int) -> int:

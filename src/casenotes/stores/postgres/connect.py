@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+import select
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 import psycopg
 from pgvector.psycopg import register_vector_async
+from psycopg.types.datetime import TimestamptzBinaryLoader, TimestamptzLoader
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from casenotes.config import StorageSettings
@@ -24,10 +27,12 @@ from casenotes.errors import (
     StoreUnavailable,
 )
 from casenotes.stores.rows import migrations
-from casenotes.tasks import times_cancelled
+from casenotes.tasks import run_to_end, times_cancelled
 
 PACKAGE = "casenotes.stores.postgres"
 MIGRATION_LOCK = 0x43617365
+P = ParamSpec("P")
+T = TypeVar("T")
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Pool = AsyncConnectionPool[Connection]
 
@@ -39,6 +44,23 @@ def location_of(url: str) -> str:
     except ValueError as error:
         raise SettingsError(f"the PostgreSQL URL is not understood: {error}") from None
     return without_password(url, with_user=True)
+
+
+class NothingWritten(StoreUnavailable):
+    """The connection was lost before COMMIT was sent: the same call may be repeated."""
+
+
+def repeat_if_lost(write: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Call a method that writes in one transaction again, once, if its connection was lost before COMMIT."""
+
+    @wraps(write)
+    async def repeated(*args: P.args, **values: P.kwargs) -> T:
+        try:
+            return await write(*args, **values)
+        except NothingWritten:
+            return await write(*args, **values)
+
+    return repeated
 
 
 @asynccontextmanager
@@ -70,25 +92,56 @@ def _first_line(error: Exception) -> str:
 
 async def prepare_database(url: str, settings: StorageSettings) -> None:
     """Migrate on a connection of its own; a bad URL or server fails here, at once and clearly."""
-    connection = await psycopg.AsyncConnection.connect(url, **connect_options(settings))
+    options = connect_options(settings) | {"prepare_threshold": None}
+    connection = await psycopg.AsyncConnection.connect(url, **options)
     try:
-        await _migrate(connection)
+        await _migrate(connection, settings)
     finally:
         await connection.close()
 
 
 @asynccontextmanager
-async def lent(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection of the pool, unless the caller was cancelled while it waited for one.
+async def checkout(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection of the pool that the server has not ended meanwhile.
 
     Before Python 3.12 `asyncio.wait_for`, with which the pool waits, loses a cancellation that comes in the
     moment of the hand-over. A loop that was told to stop then would go on for ever.
     """
     before = times_cancelled()
-    async with pool.connection() as connection:
-        if times_cancelled() > before:
-            raise asyncio.CancelledError
-        yield connection
+    while True:
+        async with pool.connection() as connection:
+            if times_cancelled() > before:
+                raise asyncio.CancelledError
+            if await _is_alive(connection):
+                yield connection
+                return
+            await connection.close()  # the pool opens another one instead
+
+
+async def _is_alive(connection: Connection) -> bool:
+    """Whether an idle connection can be used; one that has nothing to read costs no round trip."""
+    if connection.closed:
+        return False
+    if not _is_readable(connection.fileno()):
+        return True
+    try:
+        await connection.execute(b"")  # it may only have been told of a changed setting
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _is_readable(descriptor: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows, where `select` takes any descriptor
+        return bool(select.select([descriptor], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def is_lost(connection: Connection, error: psycopg.OperationalError) -> bool:
+    """Whether the server or a pooler has ended the connection."""
+    return connection.closed or (error.sqlstate or "").startswith(("08", "57P"))
 
 
 async def open_pool(url: str, settings: StorageSettings) -> Pool:
@@ -99,43 +152,87 @@ async def open_pool(url: str, settings: StorageSettings) -> Pool:
         max_size=settings.postgres_pool_size,
         max_waiting=settings.max_queued_writes,
         timeout=settings.busy_timeout_seconds,
+        reconnect_timeout=settings.busy_timeout_seconds,  # pauses grow: a new caller starts them anew
         kwargs=connect_options(settings),
-        configure=register_vector_async,
+        configure=_configure,
         open=False,
         name="casenotes",
     )
     try:
         await pool.open(wait=True, timeout=settings.connect_timeout_seconds)
     except BaseException:
-        await pool.close()
+        await run_to_end(pool.close())
         raise
     return pool
 
 
-def connect_options(settings: StorageSettings) -> dict[str, Any]:
-    """Autocommit, so that transactions are explicit; times come back in UTC.
+async def _configure(connection: Connection) -> None:
+    """Times come in UTC. Behind a pooler no session can be told so, and no statement be prepared in it.
 
-    A process that is stopped within a transaction loses its connection, and with it the rows it held.
+    A pooler is known by the numbers it makes up for the server's processes.
     """
-    longest_pause = math.ceil(1_000 * settings.idle_transaction_seconds)  # 0: for ever
+    await register_vector_async(connection)
+    row = await (await connection.execute(b"SELECT pg_backend_pid()")).fetchone()
+    if row and row[0] == connection.info.backend_pid:
+        await connection.execute(b"SET TIME ZONE 'UTC'")
+    else:
+        connection.prepare_threshold = None
+        connection.adapters.register_loader("timestamptz", UtcLoader)
+        connection.adapters.register_loader("timestamptz", UtcBinaryLoader)
+
+
+class UtcLoader(TimestamptzLoader):
+    """Times in UTC, whatever time zone the session has."""
+
+    def __init__(self, oid: int, _context: Any = None) -> None:
+        super().__init__(oid, None)
+
+
+class UtcBinaryLoader(TimestamptzBinaryLoader):
+    """Times in UTC, whatever time zone the session has."""
+
+    def __init__(self, oid: int, _context: Any = None) -> None:
+        super().__init__(oid, None)
+
+
+def connect_options(settings: StorageSettings) -> dict[str, Any]:
+    """Autocommit, so that transactions are explicit. No `options`: PgBouncer refuses them."""
     return {
         "autocommit": True,
         "connect_timeout": max(1, round(settings.connect_timeout_seconds)),
-        "options": f"-c timezone=UTC -c idle_in_transaction_session_timeout={longest_pause}",
         "application_name": "casenotes",
     }
 
 
-async def _migrate(connection: Connection) -> None:
+def transaction_limits(settings: StorageSettings) -> dict[str, str]:
+    """Milliseconds for which a transaction waits for locks, and may be silent; 0: for ever.
+
+    A process that is stopped within a transaction loses its connection, and with it the rows it held.
+    """
+    return {
+        "lock_timeout": str(math.ceil(1_000 * settings.lock_timeout_seconds)),
+        "idle_timeout": str(math.ceil(1_000 * settings.idle_transaction_seconds)),
+    }
+
+
+async def _migrate(connection: Connection, settings: StorageSettings) -> None:
+    """One process after the other; a database that is up to date needs no lock."""
     known = list(migrations(PACKAGE))
+    newest = known[-1][0]
+    if await _version(connection, newest) == newest:
+        return
     async with connection.transaction():
+        idle = transaction_limits(settings)["idle_timeout"]
+        await connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", (idle,))
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
-        version = await _version(connection)
-        if version > known[-1][0]:
-            raise StoreTooNew(
-                f"the database has schema {version}, this release knows up to {known[-1][0]}; upgrade casenotes"
+        version = await _version(connection, newest)
+        if version == 0:
+            await connection.execute("CREATE SCHEMA IF NOT EXISTS casenotes")
+            await connection.execute(
+                "CREATE TABLE IF NOT EXISTS casenotes.migrations (number integer PRIMARY KEY, "
+                "name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
             )
-        if version < known[-1][0]:
+        if version < newest:
             await _create_extension(connection)
         for number, name, script in known:
             if number > version:
@@ -146,18 +243,19 @@ async def _migrate(connection: Connection) -> None:
                 )
 
 
-async def _version(connection: Connection) -> int:
-    """The newest recorded migration; 0 in a new database, which gets its schema here."""
+async def _version(connection: Connection, newest: int) -> int:
+    """The newest recorded migration, 0 in a new database; refuses one that this release does not know."""
     cursor = await connection.execute("SELECT to_regclass('casenotes.migrations')")
     if (row := await cursor.fetchone()) and row[0] is None:
-        await connection.execute("CREATE SCHEMA IF NOT EXISTS casenotes")
-        await connection.execute(
-            "CREATE TABLE casenotes.migrations (number integer PRIMARY KEY, name text NOT NULL, "
-            "applied_at timestamptz NOT NULL DEFAULT now())"
-        )
+        return 0
     cursor = await connection.execute("SELECT coalesce(max(number), 0) FROM casenotes.migrations")
     row = await cursor.fetchone()
-    return int(row[0]) if row else 0
+    version = int(row[0]) if row else 0
+    if version > newest:
+        raise StoreTooNew(
+            f"the database has schema {version}, this release knows up to {newest}; upgrade casenotes"
+        )
+    return version
 
 
 async def _create_extension(connection: Connection) -> None:

@@ -46,6 +46,7 @@ def leave(tasks: Iterable[asyncio.Task[Any]]) -> None:
 def start_closing(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """Start work that releases something; whoever waits for the task shields it."""
     task = asyncio.ensure_future(work)
+    _closing.difference_update([known for known in _closing if known.get_loop().is_closed()])
     _closing.add(task)
     task.add_done_callback(_closing.discard)
     return task
@@ -59,3 +60,9 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 def closing_tasks() -> set[asyncio.Task[Any]]:
     """What is still being released in this loop."""
     return {task for task in _closing if task.get_loop() is asyncio.get_running_loop()}
+
+
+async def wait_for_closing() -> None:
+    """Wait until everything in this loop is released."""
+    while closing := closing_tasks():
+        await asyncio.wait(closing)

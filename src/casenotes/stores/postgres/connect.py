@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import psycopg
 from pgvector.psycopg import register_vector_async
@@ -144,26 +145,48 @@ def is_lost(connection: Connection, error: psycopg.OperationalError) -> bool:
     return connection.closed or (error.sqlstate or "").startswith(("08", "57P"))
 
 
-async def open_pool(url: str, settings: StorageSettings) -> Pool:
-    """A pool whose connections know the vector type; one that cannot be opened leaves nothing behind."""
-    pool: Pool = AsyncConnectionPool(
-        url,
-        min_size=1,
-        max_size=settings.postgres_pool_size,
-        max_waiting=settings.max_queued_writes,
-        timeout=settings.busy_timeout_seconds,
-        reconnect_timeout=settings.busy_timeout_seconds,  # pauses grow: a new caller starts them anew
-        kwargs=connect_options(settings),
-        configure=_configure,
-        open=False,
-        name="casenotes",
-    )
-    try:
-        await pool.open(wait=True, timeout=settings.connect_timeout_seconds)
-    except BaseException:
-        await run_to_end(pool.close())
-        raise
-    return pool
+class StorePool:
+    """The pool of a store, whose connections know the vector type."""
+
+    def __init__(self, url: str, settings: StorageSettings) -> None:
+        self._connections: WeakSet[Connection] = WeakSet()
+        self._settings = settings
+        self.pool: Pool = AsyncConnectionPool(
+            url,
+            min_size=1,
+            max_size=settings.postgres_pool_size,
+            max_waiting=settings.max_queued_writes,
+            timeout=settings.busy_timeout_seconds,
+            reconnect_timeout=settings.busy_timeout_seconds,  # pauses grow: a new caller starts them anew
+            kwargs=connect_options(settings),
+            configure=self._configure,
+            open=False,
+            name="casenotes",
+        )
+
+    async def _configure(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        await _configure(connection)
+
+    async def open(self) -> None:
+        """Connect; what cannot be opened leaves nothing behind."""
+        before = times_cancelled()
+        try:
+            await self.pool.open(wait=True, timeout=self._settings.connect_timeout_seconds)
+            if times_cancelled() > before:  # lost, as in `checkout`
+                raise asyncio.CancelledError
+        except BaseException:
+            await run_to_end(self.close())
+            raise
+
+    async def close(self) -> None:
+        """End all connections; at once, if the loop ends meanwhile and cancels this."""
+        try:
+            await self.pool.close(timeout=self._settings.close_timeout_seconds)
+        except asyncio.CancelledError:
+            for connection in list(self._connections):
+                await connection.close()
+            raise
 
 
 async def _configure(connection: Connection) -> None:

@@ -41,10 +41,10 @@ from casenotes.stores.postgres.connect import (
     Connection,
     NothingWritten,
     Pool,
+    StorePool,
     checkout,
     is_lost,
     location_of,
-    open_pool,
     prepare_database,
     repeat_if_lost,
     store_errors,
@@ -93,7 +93,7 @@ class PostgresStore:
         self._limits = transaction_limits(settings)
         self._queues = ScopeQueues(settings)
         self._process = os.getpid()
-        self._pool: Pool | None = None
+        self._pool: StorePool | None = None
         self._closing: asyncio.Task[None] | None = None
         self.entries = PostgresEntries(self)
         self.jobs = PostgresJobs(self)
@@ -115,7 +115,9 @@ class PostgresStore:
             await asyncio.shield(self._closing)
         async with store_errors(self.location):
             await prepare_database(self._url, self._settings)
-            self._pool = await open_pool(self._url, self._settings)
+            pool = StorePool(self._url, self._settings)
+            await pool.open()
+            self._pool = pool
         self._process, self._closing = os.getpid(), None
 
     async def close(self) -> None:
@@ -126,7 +128,7 @@ class PostgresStore:
         if self._pool is None or os.getpid() != self._process:
             return
         if self._closing is None:
-            self._closing = start_closing(self._pool.close(timeout=self._settings.close_timeout_seconds))
+            self._closing = start_closing(self._pool.close())
         await asyncio.shield(self._closing)
 
     def _opened_pool(self) -> Pool:
@@ -137,7 +139,7 @@ class PostgresStore:
             )
         if self._pool is None or self._closing is not None:
             raise StoreUnavailable("the store is closed; open it again")
-        return self._pool
+        return self._pool.pool
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

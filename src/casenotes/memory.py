@@ -114,6 +114,7 @@ class Memory:
         self._session = parts.session
         self._size = parts.size
         self._keys: Keys | None = None
+        self._embedders_of_caller: list[Any] = []
         self._has_entries = settings.episodic.enabled and store.supports_entries
         self._shown = ShownItems()
         self._settings = settings
@@ -172,6 +173,7 @@ class Memory:
             )
             memory = made(store, parts, settings, clock, events, count)
             memory._keys = keys
+            memory._embedders_of_caller.append(chosen.embedder)
             events.listen(memory._event_log.note)
             yield memory
         finally:
@@ -207,6 +209,14 @@ class Memory:
             await self._filler.cancel()
             await self._searcher.close()
             await self._event_log.close(max(LAST_SECONDS, until - time.monotonic()))
+            await self._close_embedder()
+
+    async def _close_embedder(self) -> None:
+        """Close the connections of one that was made here; what was handed over is not ours to close."""
+        embedder = self._space.current.embedder
+        close = getattr(embedder, "close", None)
+        if close is not None and not any(embedder is given for given in self._embedders_of_caller):
+            await close()
 
     @property
     def location(self) -> str:
@@ -797,6 +807,8 @@ class Memory:
 
         if isinstance(embedder, str) and self._keys:
             embedder = self._keys.named_embedder(embedder)
+        else:
+            self._embedders_of_caller.append(embedder)
         target = await embedder_to_change_to(self._store, embedder)
         self._space.expect(target)
         try:

@@ -35,6 +35,7 @@ faults: $(VENV)/.test
 	CASENOTES_KILLS=40 $(BIN)/python -m pytest tests/faults/test_shared_file.py
 	CASENOTES_MOVES=100 $(BIN)/python -m pytest tests/faults/test_lost_file.py
 	CASENOTES_ROUNDS=300 $(BIN)/python -m pytest tests/faults/test_cancelled_anywhere.py
+	CASENOTES_CLOSINGS=200 $(BIN)/python -m pytest tests/faults/test_cancelled_close.py
 
 # Two hundred thousand random operations over fifty scopes; what one sees of another fails it. And many more kills.
 campaign: $(VENV)/.test

@@ -12,9 +12,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import pwd
 import shutil
 import socket
+import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -37,6 +40,18 @@ ROOM_BYTES = 4 * 2**30
 if IN_MEMORY.is_dir() and os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > ROOM_BYTES:
     os.environ.setdefault("TMPDIR", str(IN_MEMORY))
     tempfile.tempdir = None  # to be looked up again
+PGBOUNCER = """
+[databases]
+* = host={server} user=postgres
+[pgbouncer]
+listen_addr =
+unix_socket_dir = {folder}
+listen_port = 6432
+logfile = {folder}/log
+auth_type = any
+pool_mode = transaction
+default_pool_size = 4
+"""
 settings.register_profile("casenotes", deadline=None)  # a busy machine is no reason to fail
 settings.load_profile("casenotes")
 
@@ -118,6 +133,78 @@ def empty_postgres_url(postgres_server: str) -> Iterator[str]:
     """The URL of a database of its own that no store has opened."""
     with new_database(postgres_server, "template1") as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(postgres_server: str) -> Iterator[str]:
+    """The URL of a PgBouncer in transaction mode before the server's maintenance database."""
+    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        pytest.skip(
+            "NOT TRIED THROUGH PGBOUNCER: the program `pgbouncer` is missing (apt-get install pgbouncer)"
+        )
+    server = postgres_server.partition("host=")[2]
+    owner = os.stat(server)  # nobody else may enter the folder of the server's socket
+    folder = Path(tempfile.mkdtemp(prefix="casenotes-pgb-"))
+    os.chown(folder, owner.st_uid, owner.st_gid)
+    config = folder / "pgbouncer.ini"
+    config.write_text(PGBOUNCER.format(server=server, folder=folder))
+    user = ["--user", pwd.getpwuid(owner.st_uid).pw_name] if os.geteuid() == 0 else []
+    with open(folder / "errors", "wb") as errors:
+        process = subprocess.Popen([program, "--quiet", *user, config], stderr=errors)
+    url = f"postgresql://postgres@/postgres?host={folder}&port=6432"
+    try:
+        _wait_until_reachable(process, url, folder)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(10)
+        shutil.rmtree(folder)
+
+
+def _wait_until_reachable(process: subprocess.Popen[bytes], url: str, folder: Path) -> None:
+    until = time.monotonic() + 20
+    while True:
+        try:
+            psycopg.connect(url).close()
+        except psycopg.OperationalError as error:
+            if process.poll() is not None or time.monotonic() > until:
+                told = "".join(
+                    path.read_text() for path in (folder / "errors", folder / "log") if path.exists()
+                )
+                pytest.fail(f"PGBOUNCER COULD NOT BE STARTED: {error}\n{told}")
+            time.sleep(0.02)
+        else:
+            return
+
+
+@pytest.fixture(scope="session")
+def lasting_database(postgres_server: str, postgres_template: str) -> str:
+    """The URL of a database that is emptied after each test, which takes less time than copying one."""
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE lasting TEMPLATE {postgres_template}")
+        connection.execute("ALTER DATABASE lasting SET timezone = 'Asia/Kolkata'")
+    return postgres_server.replace("/postgres?", "/lasting?")
+
+
+@pytest.fixture
+def emptied_postgres_url(lasting_database: str) -> Iterator[str]:
+    """The URL of that database."""
+    yield lasting_database
+    with psycopg.connect(lasting_database, autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")  # no foreign keys: any order will do
+        tables = connection.execute(
+            "SELECT tablename FROM pg_tables"
+            " WHERE schemaname = 'casenotes' AND tablename NOT IN ('migrations', 'erasures')"
+        ).fetchall()
+        connection.execute(";".join(f"DELETE FROM casenotes.{name}" for (name,) in tables))
+        connection.execute("UPDATE casenotes.erasures SET count = 0")
+
+
+@pytest.fixture
+def pgbouncer_url(pgbouncer: str, emptied_postgres_url: str) -> str:
+    """The URL of the same database behind PgBouncer."""
+    return pgbouncer.replace("/postgres?", "/lasting?")
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ class EventLog:
         self._count = 0
         self._one_at_a_time = asyncio.Lock()
         self._writing: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     def note(self, event: Event) -> None:
         """Keep an event, if it belongs to a thread."""
@@ -40,7 +41,7 @@ class EventLog:
 
     def _add(self, scope: Scope, event: Event) -> None:
         """With too many waiting, because the store does not take them, the new ones are left out."""
-        if self._count >= MAX_WAITING:
+        if self._is_closed or self._count >= MAX_WAITING:
             return
         self._count += 1
         self._waiting.setdefault(scope, []).append(event)
@@ -84,9 +85,12 @@ class EventLog:
 
     async def close(self, seconds: float) -> None:
         """Write the rest, as far as it can be done in that time, and stop."""
-        await self.settle(seconds)
-        if self._writing is not None:
-            await end([self._writing])
+        try:
+            await self.settle(seconds)
+        finally:
+            self._is_closed = True
+            if self._writing is not None:
+                await end([self._writing])
 
 
 def _plain(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from casenotes.intake import (
     with_identity,
 )
 from casenotes.recall.shown import ShownItems
+from casenotes.tasks import run_to_end
 from casenotes.tokens import TokenCounter, estimate_tokens
 from casenotes.tracing import span
 from casenotes.types import (
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from casenotes.layers.stack import Parts
     from casenotes.models.embed import Embedder
     from casenotes.models.keys import Keys
+    from casenotes.models.workers import Workers
     from casenotes.recall.index import IndexSize
     from casenotes.recall.reembed import Progress, Reembedded
     from casenotes.stores.base import Finding, ScopeSize, Store, StoreStats, TurnStatus
@@ -118,6 +120,7 @@ class Memory:
         self._session = parts.session
         self._size = parts.size
         self._keys: Keys | None = None
+        self._embedders_of_caller: list[Any] = []
         self._has_entries = settings.episodic.enabled and store.supports_entries
         self._shown = ShownItems()
         self._settings = settings
@@ -142,6 +145,8 @@ class Memory:
     ) -> AsyncIterator[Memory]:
         """Open the memory in a database; leaving the block drains background work and closes it.
 
+        If leaving it is cancelled the closing goes on in the background.
+
         What is left out comes from `config`, then from the environment (`CASENOTES_DATABASE_URL` and its
         siblings), the file `casenotes.toml`, and the defaults: the file `casenotes.db`, the built-in embedder,
         and no model. `config` is Settings or a JSON object `{"memory": {…}}`; `credentials` finds the secrets
@@ -165,22 +170,20 @@ class Memory:
         workers = Workers(chosen.model, settings.models, keys.secrets)
         store = create_store(keys.database_url, settings.storage)
         builder = Builder(store, workers, settings, clock, events, count)
-        keys.check_models(workers)
-        await store.open()
+        memory: Memory | None = None
         try:
+            keys.check_models(workers)
+            await store.open()
             parts = await builder.build(
                 keys.embedder, keys.embedder_of_label, layers if settings.enabled else ()
             )
             memory = made(store, parts, settings, clock, events, count)
             memory._keys = keys
+            memory._embedders_of_caller.append(chosen.embedder)
             events.listen(memory._event_log.note)
-            try:
-                yield memory
-            finally:
-                await memory._drain()
+            yield memory
         finally:
-            await store.close()
-            await workers.close()
+            await run_to_end(_close(memory, store, workers))
 
     @classmethod
     def from_json(
@@ -205,11 +208,21 @@ class Memory:
     async def _drain(self) -> None:
         until = time.monotonic() + self._settings.storage.close_timeout_seconds
         left = self._settings.storage.close_timeout_seconds
-        await asyncio.gather(self._learning.close(left), self._session.close(left))
-        await self._filler.settle(timeout=max(0.0, until - time.monotonic()))
-        await self._filler.cancel()
-        await self._searcher.close()
-        await self._event_log.close(max(LAST_SECONDS, until - time.monotonic()))
+        try:
+            await asyncio.gather(self._learning.close(left), self._session.close(left))
+            await self._filler.settle(timeout=max(0.0, until - time.monotonic()))
+        finally:
+            await self._filler.cancel()
+            await self._searcher.close()
+            await self._event_log.close(max(LAST_SECONDS, until - time.monotonic()))
+            await self._close_embedder()
+
+    async def _close_embedder(self) -> None:
+        """Close the connections of one that was made here; what was handed over is not ours to close."""
+        embedder = self._space.current.embedder
+        close = getattr(embedder, "close", None)
+        if close is not None and not any(embedder is given for given in self._embedders_of_caller):
+            await close()
 
     @property
     def location(self) -> str:
@@ -839,6 +852,8 @@ class Memory:
 
         if isinstance(embedder, str) and self._keys:
             embedder = self._keys.named_embedder(embedder)
+        else:
+            self._embedders_of_caller.append(embedder)
         target = await embedder_to_change_to(self._store, embedder)
         self._space.expect(target)
         try:
@@ -873,6 +888,18 @@ class Memory:
         )
         findings = await self._store.check()
         return [*findings, clock_finding(ahead), space_finding(await self._store.spaces())]
+
+
+async def _close(memory: Memory | None, store: Store, workers: Workers) -> None:
+    """Release everything, whatever becomes of the parts before."""
+    try:
+        if memory is not None:
+            await memory._drain()
+    finally:
+        try:
+            await store.close()
+        finally:
+            await workers.close()
 
 
 def _note_shown(turn: Turn, context: Context) -> None:

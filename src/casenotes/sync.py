@@ -20,7 +20,7 @@ from casenotes import memory as _async
 from casenotes.errors import StoreUnavailable, UsageError
 from casenotes.events import Event, Listener
 from casenotes.intake import Input
-from casenotes.tasks import end
+from casenotes.tasks import closing_tasks, end, wait_for_closing
 from casenotes.types import (
     Appended,
     Attempt,
@@ -70,6 +70,9 @@ class PrivateLoop:
         self._gate = threading.Lock()
         self._calls: set[Future[Any]] = set()
         self._is_closing = False
+        self._entering: asyncio.Task[Any] | None = None
+        self._entered: AbstractAsyncContextManager[Any] | None = None
+        self._leaving: Future[None] | None = None
         self._thread = threading.Thread(target=self._serve, name="casenotes-loop", daemon=True)
         self._thread.start()
 
@@ -116,8 +119,18 @@ class PrivateLoop:
             self._calls.add(call)
         return call
 
-    def close(self, opening: AbstractAsyncContextManager[Any] | None = None) -> None:
-        """Leave the context, cancel the calls under way and end the thread.
+    def enter(self, opening: AbstractAsyncContextManager[T]) -> T:
+        """Enter a context in this loop; `close` leaves it, even if the caller was interrupted meanwhile."""
+        return self.run(self._enter(opening))
+
+    async def _enter(self, opening: AbstractAsyncContextManager[T]) -> T:
+        self._entering = asyncio.current_task()
+        value = await opening.__aenter__()
+        self._entered = opening
+        return value
+
+    def close(self) -> None:
+        """Leave the context, cancel the calls under way and end the thread; a second call waits for the first.
 
         Waits for it, except in the thread itself, where a garbage collector may call this. A forked process and
         an interpreter that shuts down have no such thread any more.
@@ -125,14 +138,26 @@ class PrivateLoop:
         if os.getpid() != self._process or sys.is_finalizing():
             return
         with self._gate:
-            if self._is_closing:
-                return
-            self._is_closing = True
-            leaving = asyncio.run_coroutine_threadsafe(_leave(opening), self._loop)
-            leaving.add_done_callback(lambda _done: self._loop.call_soon_threadsafe(self._loop.stop))
+            if not self._is_closing:
+                self._is_closing = True
+                self._leaving = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
+                self._leaving.add_done_callback(lambda _done: self._loop.call_soon_threadsafe(self._loop.stop))
         if threading.current_thread() is not self._thread:
             self._thread.join()
-            leaving.result()
+            if self._leaving is not None:
+                leaving, self._leaving = self._leaving, None
+                leaving.result()
+
+    async def _leave(self) -> None:
+        try:
+            if self._entering is not None:
+                await end([self._entering])
+            if self._entered is not None:
+                await self._entered.__aexit__(None, None, None)
+        finally:
+            await end(asyncio.all_tasks() - {asyncio.current_task()} - closing_tasks())
+            await wait_for_closing()  # of an opening that was interrupted
+            await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 class Memory:
@@ -165,13 +190,12 @@ class Memory:
     def _opened(cls, opening: AbstractAsyncContextManager[_async.Memory]) -> Iterator[Memory]:
         loop = PrivateLoop()
         try:
-            memory = loop.run(_enter(opening))
             try:
-                yield cls(memory, loop)
+                yield cls(loop.enter(opening), loop)
             finally:
-                loop.close(opening)
+                loop.close()
         finally:
-            loop.close()
+            loop.close()  # if the first one was interrupted
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """See `casenotes.Memory.listen`.
@@ -465,17 +489,3 @@ class Memory:
     def check(self) -> list[Finding]:
         """See `casenotes.Memory.check`."""
         return self._run(self._memory.check())
-
-
-async def _leave(opening: AbstractAsyncContextManager[Any] | None) -> None:
-    try:
-        if opening is not None:
-            await opening.__aexit__(None, None, None)
-    finally:
-        await end(asyncio.all_tasks() - {asyncio.current_task()})
-        await asyncio.get_running_loop().shutdown_asyncgens()
-
-
-async def _enter(opening: Any) -> _async.Memory:
-    memory: _async.Memory = await opening.__aenter__()
-    return memory

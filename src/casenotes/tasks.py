@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 GRACE_SECONDS = 2.0
 """How long tasks that were told to stop are waited for: a model or an embedder may not heed it."""
 
 _going_on: set[asyncio.Task[Any]] = set()
+_closing: set[asyncio.Task[Any]] = set()
 
 
 def times_cancelled() -> int:
@@ -39,3 +41,28 @@ def leave(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in tasks:
         _going_on.add(task)
         task.add_done_callback(_going_on.discard)
+
+
+def start_closing(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start work that releases something; whoever waits for the task shields it."""
+    task = asyncio.ensure_future(work)
+    _closing.difference_update([known for known in _closing if known.get_loop().is_closed()])
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
+    return task
+
+
+async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Wait for work that releases something; if the caller is cancelled it goes on in the background."""
+    return await asyncio.shield(start_closing(work))
+
+
+def closing_tasks() -> set[asyncio.Task[Any]]:
+    """What is still being released in this loop."""
+    return {task for task in _closing if task.get_loop() is asyncio.get_running_loop()}
+
+
+async def wait_for_closing() -> None:
+    """Wait until everything in this loop is released."""
+    while closing := closing_tasks():
+        await asyncio.wait(closing)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,49 @@ async def test_a_store_is_created_and_opened_again_without_asking_for_dimensions
     with pytest.raises(SpaceMismatch, match=r"text-embedding-3-small \(12 dim.*casenotes reembed"):
         async with Memory.open(store_url, embedder="static"):
             pass
+
+
+async def test_leaving_a_memory_closes_connections_of_its_own_embedder_alone(
+    monkeypatch: pytest.MonkeyPatch, sqlite_url: str
+) -> None:
+    kept_open: set[asyncio.StreamWriter] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        kept_open.add(writer)
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                length = int(head.split("content-length: ")[1].split("\r\n")[0])
+                body = json.dumps(embeddings(json.loads(await reader.readexactly(length))["input"])[1]).encode()
+                start = (
+                    f"HTTP/1.1 200 -\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+                )
+                writer.write(start.encode() + body)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        kept_open.discard(writer)
+
+    async def count_open(expected: int) -> int:
+        for _ in range(100):
+            if len(kept_open) != expected:
+                await asyncio.sleep(0.01)
+        return len(kept_open)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key")
+        async with Memory.open(sqlite_url, embedder=NAME):
+            assert len(kept_open) == 1
+        assert await count_open(0) == 0
+        own = ProviderEmbedder(NAME)
+        await own.embed(["a text"])
+        async with Memory.open(sqlite_url, embedder=own):
+            pass
+        assert await count_open(1) == 1
+        await own.close()
+        assert await count_open(0) == 0
 
 
 async def test_many_texts_go_in_requests_of_bounded_size(server: Server) -> None:

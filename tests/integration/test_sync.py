@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -135,14 +135,17 @@ def test_r03_20_a_forked_child_is_told_to_open_its_own_memory(store_url: str) ->
         assert memory.stats().messages == 2
 
 
-async def test_r03_20_an_asynchronous_store_is_not_used_by_a_forked_child(sqlite_url: str) -> None:
-    async with Memory.open(sqlite_url, embedder=HashEmbedder(16)) as memory:
+async def test_r03_20_an_asynchronous_store_is_not_used_by_a_forked_child(store_url: str) -> None:
+    async with Memory.open(store_url, embedder=HashEmbedder(16)) as memory:
 
-        def ask() -> object:
+        def in_own_loop(work: Callable[[], Coroutine[Any, Any, object]]) -> str:
             asyncio.events._set_running_loop(None)
-            return asyncio.run(memory.stats())
+            return str(asyncio.run(work()))
 
-        assert "open it in the child process" in await asyncio.to_thread(in_child, ask)
+        for call in (memory.stats, lambda: memory.append(SCOPE, "from the child")):
+            told = await asyncio.to_thread(in_child, lambda call=call: in_own_loop(call))
+            assert "open it in the child process" in told
+        assert await asyncio.to_thread(in_child, lambda: in_own_loop(memory._store.close)) == "None"
         assert (await memory.stats()).messages == 0
 
 

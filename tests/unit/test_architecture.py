@@ -57,6 +57,7 @@ WHOLE_STORE = {
         *WORKERS,
         *ERASING,
         "data_directory",
+        "limit_transaction",
         "lock_spaces",
         "hold_space",
         "sees_one_scope",

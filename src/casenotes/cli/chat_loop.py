@@ -9,6 +9,8 @@ from concurrent.futures import wait
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from casenotes.tasks import wait_for_closing
+
 T = TypeVar("T")
 AT_MOST_SECONDS = 0.2
 
@@ -59,5 +61,6 @@ def running_loop() -> Iterator[Loop]:
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+        loop.run_until_complete(wait_for_closing())  # of a memory, after Ctrl-C; another one does not wait
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()

@@ -209,8 +209,8 @@ class StorageSettings(Section):
     `database` is `default` (also `n8n`) for the one of the environment, or a URL; `credential` is the id of the
     password of a PostgreSQL URL. With `redact_messages`, secrets are masked before messages are saved.
 
-    PostgreSQL ends a connection whose process falls silent within a transaction for `idle_transaction_seconds`;
-    0 waits for ever.
+    On PostgreSQL a call waits `lock_timeout_seconds` for rows that another transaction holds, and a connection
+    whose process falls silent within a transaction for `idle_transaction_seconds` is ended; 0 waits for ever.
     """
 
     redact_messages: bool = switch(False)
@@ -220,6 +220,7 @@ class StorageSettings(Section):
     postgres_pool_size: int = whole(8)
     connect_timeout_seconds: float = number(10.0, 0)
     close_timeout_seconds: float = number(10.0, 0)
+    lock_timeout_seconds: float = number(10.0, 0)
     idle_transaction_seconds: float = number(30.0, 0)
     database: str = setting(DEFAULT_STORAGE, Told(_not_bare), repr=False)  # it may be mistyped
     credential: str | None = setting(None, Text("no password"))

@@ -35,7 +35,8 @@ class ProviderEmbedder:
         self._key = key  # in use as long as the embedder is, and hidden from errors so long
         self._dimensions: int | None = None
         self._max_characters: int | None = None
-        self._model = _model(self.label, key)
+        self._providers: list[Any] = []
+        self._model = _model(self.label, key, self._providers)
 
     @property
     def dimensions(self) -> int:
@@ -57,6 +58,12 @@ class ProviderEmbedder:
     async def embed_query(self, texts: Sequence[str]) -> list[Sequence[float]]:
         """Vectors of questions: some models embed them in another way."""
         return await self._embed_all(texts, "query")
+
+    async def close(self) -> None:
+        """Close the connections; the next request opens new ones."""
+        for provider in self._providers:
+            async with provider:
+                pass  # whoever leaves last closes them
 
     async def _embed_all(self, texts: Sequence[str], input_type: str) -> list[Sequence[float]]:
         limit = await self._characters_that_fit()
@@ -108,8 +115,15 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _model(name: str, key: Secret | None) -> Any:
+def _model(name: str, key: Secret | None, providers: list[Any]) -> Any:
+    """The library's own; notes the providers that it makes."""
     with looking_up("embedder", name):
         from pydantic_ai.embeddings import infer_embedding_model
 
-        return infer_embedding_model(name, provider_factory=provider_factory(key))
+        make = provider_factory(key)
+
+        def make_provider(provider: str) -> Any:
+            providers.append(make(provider))
+            return providers[-1]
+
+        return infer_embedding_model(name, provider_factory=make_provider)

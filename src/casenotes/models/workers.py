@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -50,6 +51,8 @@ class Workers:
 
     async def close(self) -> None:
         """Close the connections of those that were made here; what was handed over is not ours to close."""
-        for given, model in self._known:
-            if isinstance(given, (str, WorkerModel)):
-                await model.close()
+        own = [model for given, model in self._known if isinstance(given, (str, WorkerModel))]
+        results = await asyncio.gather(*(model.close() for model in own), return_exceptions=True)
+        for error in results:
+            if isinstance(error, BaseException):
+                raise error

@@ -57,7 +57,11 @@ class Access(Protocol):
         ...
 
     async def fetch_all_scopes(self, name: str, values: Mapping[str, Any]) -> list[Row]:
-        """The rows of a named statement over the whole store."""
+        """The rows of a named statement that reads the whole store."""
+        ...
+
+    async def change_all_scopes(self, name: str) -> int:
+        """Run a named statement that writes to the whole store; says how many rows it changed."""
         ...
 
     def statement(self, name: str) -> bytes:
@@ -195,7 +199,7 @@ class PostgresJobs:
 
     async def revive(self) -> int:
         """See JobStore.revive."""
-        return len(await self._access.fetch_all_scopes("revive_turns", {}))
+        return await self._access.change_all_scopes("revive_turns")
 
     async def turn(self, scope: Scope, turn_id: str) -> TurnState | None:
         """See JobStore.turn."""

@@ -208,7 +208,7 @@ class PostgresObservations:
 
     async def revive(self) -> int:
         """See ObservationStore.revive."""
-        return len(await self._access.fetch_all_scopes("revive_observing", {}))
+        return await self._access.change_all_scopes("revive_observing")
 
     async def reset(self, scope: Scope) -> bool:
         """See ObservationStore.reset."""

@@ -1,9 +1,16 @@
 -- Every statement of the PostgreSQL store. Each names its scope; values are always bound.
 
 -- name: enter_scope
--- Tells row-level security, where it is switched on, whose rows this transaction may see.
+-- Tells row-level security, where it is switched on, whose rows this transaction may see, and how long it may
+-- wait for locks and be silent. All of it ends with the transaction: a pooler gives each one another session.
 SELECT set_config('casenotes.agent_id', %(agent)s, true),
-       set_config('casenotes.resource_id', %(resource)s, true)
+       set_config('casenotes.resource_id', %(resource)s, true),
+       set_config('lock_timeout', %(lock_timeout)s, true),
+       set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, true)
+
+-- name: limit_transaction
+SELECT set_config('lock_timeout', %(lock_timeout)s, true),
+       set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, true)
 
 -- name: next_change
 -- Also locks the scope until commit, so that change numbers become visible in order.
@@ -423,7 +430,6 @@ SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, er
 
 -- name: revive_turns
 UPDATE casenotes.turns SET learning = 'queued', attempts = 0, due_at = 'epoch' WHERE learning = 'dead'
-RETURNING turn_id
 
 -- name: turn_state
 SELECT agent_id, resource_id, thread_id, turn_id, status, learning, attempts, error, due_at, pending FROM casenotes.turns
@@ -1188,7 +1194,7 @@ UPDATE casenotes.observing SET usage_calls = CASE WHEN usage_day = %(day)s THEN 
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s
 
 -- name: revive_observing
-UPDATE casenotes.observing SET dead = false, attempts = 0, due_at = 'epoch' WHERE dead RETURNING 1
+UPDATE casenotes.observing SET dead = false, attempts = 0, due_at = 'epoch' WHERE dead
 
 -- name: reset_observing
 UPDATE casenotes.observing SET observed_seq = 0, observed_tokens = 0, active_seq = 0, active_tokens = 0, window_seq = 0, asked_first = 0, asked_last = 0,

@@ -20,7 +20,7 @@ from casenotes.stores.learned_rows import (
     seen_again_values,
 )
 from casenotes.stores.learning import Lease, ReceiptRow
-from casenotes.stores.postgres.connect import Connection
+from casenotes.stores.postgres.connect import Connection, repeat_if_lost
 from casenotes.stores.postgres.learning import Access, PostgresEntries
 from casenotes.stores.postgres.values import Row, same_time, wire_vector
 from casenotes.stores.revised_rows import (
@@ -47,6 +47,7 @@ class PostgresRevisions:
         self._access = access
         self._entries = entries
 
+    @repeat_if_lost
     async def revise(self, scope: Scope, revision: NewRevision, lease: Lease | None = None) -> bool:
         """See RevisionStore.revise."""
         key: Values = dict(optional_thread_key(scope))
@@ -89,6 +90,7 @@ class PostgresRevisions:
         ):
             await self._many(connection, name, rows)
 
+    @repeat_if_lost
     async def undo(self, scope: Scope, revision_id: str, at: datetime) -> list[str]:
         """See RevisionStore.undo."""
         values: Values = {**scope_key(scope), "revision": revision_id, "at": at}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from casenotes.stores.learned_rows import Values
-from casenotes.stores.postgres.connect import Connection
+from casenotes.stores.postgres.connect import Connection, repeat_if_lost
 from casenotes.stores.postgres.learning import Access
 from casenotes.stores.postgres.values import same_time
 from casenotes.stores.rows import scope_key, thread_key
@@ -43,6 +43,7 @@ class PostgresStates:
         values = {**state_key(scope, layer), "limit": limit}
         return [state_from_row(row, same_time) for row in await self._access.fetch(scope, "read_state", values)]
 
+    @repeat_if_lost
     async def write(
         self,
         scope: Scope,

@@ -6,12 +6,16 @@ pipeline. Writes first take the scope's row, so that change numbers become visib
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
+
+import psycopg
 
 from casenotes.config import StorageSettings
 from casenotes.errors import StoreError, StoreUnavailable
@@ -35,18 +39,23 @@ from casenotes.stores.postgres.check import findings
 from casenotes.stores.postgres.connect import (
     PACKAGE,
     Connection,
+    NothingWritten,
     Pool,
-    lent,
+    StorePool,
+    checkout,
+    is_lost,
     location_of,
-    open_pool,
     passwords_in,
     prepare_database,
+    repeat_if_lost,
     store_errors,
+    transaction_limits,
 )
 from casenotes.stores.postgres.erasure import PostgresErasure
 from casenotes.stores.postgres.learning import PostgresEntries, PostgresJobs
 from casenotes.stores.postgres.observations import PostgresObservations
 from casenotes.stores.postgres.revisions import PostgresRevisions
+from casenotes.stores.postgres.share import ScopeQueues
 from casenotes.stores.postgres.states import PostgresEpisodes, PostgresEvents, PostgresStates
 from casenotes.stores.postgres.values import Row, same_time, vector_row, wire_vector
 from casenotes.stores.rows import (
@@ -66,7 +75,10 @@ from casenotes.stores.rows import (
     unembedded_entry,
     unembedded_message,
 )
+from casenotes.tasks import start_closing
 from casenotes.types import Appended, Message, Scope, Thread
+
+T = TypeVar("T")
 
 
 class PostgresStore:
@@ -80,7 +92,11 @@ class PostgresStore:
         self._passwords = passwords_in(url)
         self._settings = settings
         self._sql = {name: sql.encode() for name, sql in named_queries(PACKAGE).items()}
-        self._pool: Pool | None = None
+        self._limits = transaction_limits(settings)
+        self._queues = ScopeQueues(settings)
+        self._process = os.getpid()
+        self._pool: StorePool | None = None
+        self._closing: asyncio.Task[None] | None = None
         self.entries = PostgresEntries(self)
         self.jobs = PostgresJobs(self)
         self.revisions = PostgresRevisions(self, self.entries)
@@ -97,47 +113,143 @@ class PostgresStore:
 
     async def open(self) -> None:
         """Migrate the database and open the pool."""
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
         async with store_errors(self.location, self._passwords):
             await prepare_database(self._url, self._settings)
-            self._pool = await open_pool(self._url, self._settings)
+            pool = StorePool(self._url, self._settings)
+            await pool.open()
+            self._pool = pool
+        self._process, self._closing = os.getpid(), None
 
     async def close(self) -> None:
-        """Close the pool."""
-        if self._pool is not None:
-            pool, self._pool = self._pool, None
-            await pool.close(timeout=self._settings.close_timeout_seconds)
+        """Close the pool, also if the caller is cancelled meanwhile; a second call waits for the first.
+
+        Connections belong to the process that opened them: another one that closes them ends its sessions.
+        """
+        if self._pool is None or os.getpid() != self._process:
+            return
+        if self._closing is None:
+            self._closing = start_closing(self._pool.close())
+        await asyncio.shield(self._closing)
+
+    def _opened_pool(self) -> Pool:
+        if os.getpid() != self._process:
+            raise StoreUnavailable(
+                f"process {os.getpid()} was forked from process {self._process}, which opened this store; "
+                "open it in the child process"
+            )
+        if self._pool is None or self._closing is not None:
+            raise StoreUnavailable("the store is closed; open it again")
+        return self._pool.pool
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """A connection outside any transaction."""
-        if self._pool is None:
-            raise StoreUnavailable("the store is closed; open it again")
-        async with store_errors(self.location, self._passwords), lent(self._pool) as connection:
+        pool = self._opened_pool()
+        async with store_errors(self.location, self._passwords), checkout(pool) as connection:
             yield connection
 
     @asynccontextmanager
     async def transaction(self, scope: Scope) -> AsyncIterator[Connection]:
-        """A transaction in which row-level security shows that scope."""
-        async with self.connection() as connection, connection.transaction():
-            await connection.execute(self._sql["enter_scope"], scope_key(scope))
+        """A transaction in which row-level security shows that scope.
+
+        If the connection turns out to be lost at the first statement another one is taken; if it is lost later
+        and before COMMIT the error is NothingWritten.
+        """
+        async with self._queues.place(scope), self._begin("enter_scope", scope_key(scope)) as connection:
             yield connection
+
+    @asynccontextmanager
+    async def transaction_of_all_scopes(self) -> AsyncIterator[Connection]:
+        """A transaction over the whole store."""
+        async with self._begin("limit_transaction", {}) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _begin(self, name: str, values: Mapping[str, Any]) -> AsyncIterator[Connection]:
+        """A transaction that has run a first statement, on another connection if the first was lost."""
+        pool, tries, is_begun, is_written = self._opened_pool(), 0, False, False
+        async with store_errors(self.location, self._passwords):
+            while True:
+                tries += 1
+                async with checkout(pool) as connection:
+                    try:
+                        async with connection.transaction():
+                            await connection.execute(self._sql[name], {**values, **self._limits})
+                            is_begun = True
+                            yield connection
+                            is_written = True
+                        return
+                    except psycopg.errors.LockNotAvailable:
+                        raise self._locked() from None
+                    except psycopg.OperationalError as error:
+                        if is_written or not is_lost(connection, error):
+                            raise
+                        await connection.close()
+                        if is_begun:
+                            raise NothingWritten(
+                                f"the connection to {self.location} was lost before anything was saved "
+                                f"({type(error).__name__}); repeat the call"
+                            ) from error
+                        if tries == 2:
+                            raise
+
+    async def _read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Call a function that only reads with a connection, and again if the first one was lost."""
+        pool, tries = self._opened_pool(), 0
+        async with store_errors(self.location, self._passwords):
+            while True:
+                tries += 1
+                async with checkout(pool) as connection:
+                    try:
+                        return await work(connection)
+                    except psycopg.errors.LockNotAvailable:
+                        raise self._locked() from None
+                    except psycopg.OperationalError as error:
+                        if tries == 2 or not is_lost(connection, error):
+                            raise
+                        await connection.close()
+
+    def _locked(self) -> StoreUnavailable:
+        seconds = self._settings.lock_timeout_seconds
+        return StoreUnavailable(
+            f"rows in {self.location} were locked by another transaction for more than {seconds:g} s (setting "
+            "lock_timeout_seconds), so nothing was saved; find that transaction in pg_stat_activity, end it "
+            "with pg_terminate_backend(pid) and repeat the call"
+        )
 
     async def fetch(self, scope: Scope, name: str, values: Mapping[str, Any]) -> list[Row]:
         """The rows of a named statement, read within a scope."""
-        async with self.connection() as connection, connection.pipeline():
-            await connection.execute(self._sql["enter_scope"], scope_key(scope))
-            cursor = await connection.execute(self._sql[name], values, binary=True)
-            return await cursor.fetchall()
+        return (await self._fetch("enter_scope", scope_key(scope), [name], values))[0]
 
     async def fetch_all_scopes(self, name: str, values: Mapping[str, Any] | None = None) -> list[Row]:
-        """The rows of a named statement over the whole store."""
-        async with self.connection() as connection:
-            return await (await connection.execute(self._sql[name], values)).fetchall()
+        """The rows of a named statement that reads the whole store."""
+        return (await self._fetch("limit_transaction", {}, [name], values))[0]
+
+    async def _fetch(
+        self, first: str, key: Mapping[str, str], names: Sequence[str], values: Mapping[str, Any] | None
+    ) -> list[list[Row]]:
+        """The rows of several statements after a first one, all sent together."""
+
+        async def work(connection: Connection) -> list[list[Row]]:
+            async with connection.pipeline():
+                await connection.execute(self._sql[first], {**key, **self._limits})
+                cursors = [await connection.execute(self._sql[name], values, binary=True) for name in names]
+                return [await cursor.fetchall() for cursor in cursors]
+
+        return await self._read(work)
+
+    async def change_all_scopes(self, name: str) -> int:
+        """Run a named statement that writes to the whole store; says how many rows it changed."""
+        async with self.transaction_of_all_scopes() as connection:
+            return (await connection.execute(self._sql[name])).rowcount
 
     def statement(self, name: str) -> bytes:
         """A named statement."""
         return self._sql[name]
 
+    @repeat_if_lost
     async def append(self, scope: Scope, messages: Sequence[Message], turn: TurnMark | None = None) -> Appended:
         """See Store.append."""
         key = thread_key(scope)
@@ -250,6 +362,7 @@ class PostgresStore:
         rows = await self.fetch(scope, "title", thread_key(scope))
         return rows[0][0] if rows else None
 
+    @repeat_if_lost
     async def update_thread(
         self, scope: Scope, *, title: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> bool:
@@ -272,13 +385,10 @@ class PostgresStore:
     async def changes(self, scope: Scope, space_id: int, after: int) -> Changes:
         """See Store.changes."""
         values = {**scope_key(scope), "space": space_id, "after": after}
-        async with self.connection() as connection, connection.pipeline():
-            await connection.execute(self._sql["enter_scope"], scope_key(scope))
-            cursors = [
-                await connection.execute(self._sql[name], values, binary=True)
-                for name in ("freshness", "changed_messages", "changed_entries", "changed_vectors")
-            ]
-            freshness, messages, entries, vectors = [await cursor.fetchall() for cursor in cursors]
+
+        names = ("freshness", "changed_messages", "changed_entries", "changed_vectors")
+        rows = await self._fetch("enter_scope", scope_key(scope), names, values)
+        freshness, messages, entries, vectors = rows
         return Changes(
             _freshness(freshness),
             [*map(_document, messages), *map(_entry_document, entries)],
@@ -287,8 +397,7 @@ class PostgresStore:
 
     async def spaces(self) -> list[SpaceRecord]:
         """See Store.spaces."""
-        async with self.connection() as connection:
-            return await self._spaces(connection)
+        return await self._read(self._spaces)
 
     async def _spaces(self, connection: Connection) -> list[SpaceRecord]:
         rows = await (await connection.execute(self._sql["spaces"])).fetchall()
@@ -317,7 +426,7 @@ class PostgresStore:
     @asynccontextmanager
     async def _spaces_locked(self) -> AsyncIterator[tuple[Connection, list[SpaceRecord]]]:
         """A transaction in which nobody else adds or switches spaces, and the spaces there are."""
-        async with self.connection() as connection, connection.transaction():
+        async with self.transaction_of_all_scopes() as connection:
             await connection.execute(self._sql["lock_spaces"])
             yield connection, await self._spaces(connection)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -80,6 +82,10 @@ class SqliteStore:
         self._writer = WriteLane("write", self._check_file)
         self._file: OpenFile | None = None
         self._reader = Lane("read")
+        self._process = os.getpid()
+        self._has_started = threading.Event()
+        self._has_started.set()
+        self._closing: asyncio.Future[None] | None = None
         self._sql = named_queries(PACKAGE)
         self._perform_append = Appender(self._sql).append
         self.entries = SqliteEntries(self._sql, self._read, self._write)
@@ -98,32 +104,39 @@ class SqliteStore:
 
     async def open(self) -> None:
         """Create or open the file, migrate it, start the lanes; a failed or cancelled open leaves nothing."""
-        starting = asyncio.ensure_future(asyncio.to_thread(self._start))
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+            self._closing = None
+        self._process = os.getpid()
+        self._has_started.clear()
+        starting = asyncio.get_running_loop().run_in_executor(None, self._start)
         try:
             await asyncio.shield(starting)
         except BaseException:
-            await asyncio.wait([starting])
             await self.close()
             raise
 
     def _start(self) -> None:
-        if self._given_path is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="casenotes-")
-            self._path = Path(self._temporary.name, "memory.db")
-        self._path = self._path.absolute()  # the process may change its directory
-        create_private_file(self._path)
-        check_ownership(self._path)
-        with store_errors(self._path):
-            connection = self._connect(read_only=False)
-            try:
-                migrate(connection, self._path)
-            finally:
-                connection.close()
-        limit = self._settings.max_queued_writes
-        self._writer.start(1, lambda: self._connect(read_only=False), limit)
-        self._reader.start(READERS, lambda: self._connect(read_only=True), limit)
-        if self._temporary is None:  # what is thrown away in the end may be deleted before
-            self._file = OpenFile(self._path)
+        try:
+            if self._given_path is None:
+                self._temporary = tempfile.TemporaryDirectory(prefix="casenotes-")
+                self._path = Path(self._temporary.name, "memory.db")
+            self._path = self._path.absolute()  # the process may change its directory
+            create_private_file(self._path)
+            check_ownership(self._path)
+            with store_errors(self._path):
+                connection = self._connect(read_only=False)
+                try:
+                    migrate(connection, self._path)
+                finally:
+                    connection.close()
+            limit = self._settings.max_queued_writes
+            self._writer.start(1, lambda: self._connect(read_only=False), limit)
+            self._reader.start(READERS, lambda: self._connect(read_only=True), limit)
+            if self._temporary is None:  # what is thrown away in the end may be deleted before
+                self._file = OpenFile(self._path)
+        finally:
+            self._has_started.set()
 
     def _check_file(self) -> None:
         if self._file is not None:
@@ -133,9 +146,18 @@ class SqliteStore:
         return connect(self._path, self._settings, read_only=read_only)
 
     async def close(self) -> None:
-        """Finish queued writes and close the file."""
-        await asyncio.to_thread(self._reader.close)
-        await asyncio.to_thread(self._writer.close)
+        """Finish queued writes and close the file, also if the caller is cancelled; a second call waits."""
+        if os.getpid() != self._process:  # threads and connections stayed with the process that opened it
+            return
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().run_in_executor(None, self._stop)
+        await asyncio.shield(self._closing)
+
+    def _stop(self) -> None:
+        """All of it in one thread, which nobody can cancel."""
+        self._has_started.wait()
+        self._reader.close()
+        self._writer.close()
         if self._temporary:
             self._temporary.cleanup()
             self._temporary = None

@@ -101,12 +101,20 @@ async def store_errors(location: str, passwords: Sequence[str]) -> AsyncIterator
     """Turn the driver's errors into ours, at this one seam; no text of theirs leaves it unmasked."""
     try:
         yield
+    except StoreError as error:
+        _mask_chain(error, passwords)
+        raise
     except (psycopg.Error, PoolTimeout, TooManyRequests) as error:
-        link: BaseException | None = error
-        while link is not None:  # tracebacks print what led to an error, too
-            link.args = tuple(_masked(part, passwords) for part in link.args)
-            link = link.__cause__ or link.__context__
+        _mask_chain(error, passwords)
         raise _translated(error, location) from error
+
+
+def _mask_chain(error: BaseException, passwords: Sequence[str]) -> None:
+    """Mask the texts of an error and of what led to it, which tracebacks print too."""
+    link: BaseException | None = error
+    while link is not None:
+        link.args = tuple(_masked(part, passwords) for part in link.args)
+        link = link.__cause__ or link.__context__
 
 
 def _masked(part: object, passwords: Sequence[str]) -> object:

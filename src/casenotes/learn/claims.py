@@ -119,10 +119,17 @@ class Sources:
         return _begins_word(stem[: max(4, len(stem) - 2)], self._text)
 
 
-def _begins_word(start: str, text: str) -> bool:
-    """Whether a word of a text begins so; a single letter is a word of its own."""
-    end = r"(?!\w)" if len(start) < 3 else ""
-    return re.search(rf"(?<!\w){re.escape(start)}{end}", text) is not None
+def _begins_word(beginning: str, text: str) -> bool:
+    """Whether a word of a text begins so; two letters are a word of their own."""
+    start = text.find(beginning)
+    while start >= 0:
+        end = start + len(beginning)
+        if not text[max(0, start - 1) : start].isalnum() and (
+            len(beginning) > 2 or not text[end : end + 1].isalnum()
+        ):
+            return True
+        start = text.find(beginning, end)
+    return False
 
 
 def _stands_alone(identifier: str, text: str) -> bool:

@@ -11,11 +11,11 @@ all `keys` that the text says.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
 
 from casenotes.characters import BLANK, CJK, SOUTHEAST_ASIAN
 from casenotes.learn.numerals import (
@@ -33,8 +33,12 @@ from casenotes.learn.vocabulary import vocabulary
 MAX_IDENTIFIER = 500
 """Nothing that long is looked for; it is made up, or it is no identifier."""
 MAX_BRACKETS = 8
+MAX_PARTS = 6
 MAX_SLASHES = 2
 """More of them make a path, whose parts do not stand for the whole."""
+MAX_PRODUCT = 12
+"""Letters of a name that stands before its number: `Node 18`."""
+MAX_WORD = 20
 STATUS_DIGITS = 3
 """`401s` may be several of 401; `30s` are seconds only."""
 
@@ -49,7 +53,12 @@ URL = re.compile(
 _SENTENCE = ".,;:!?*_|"
 _OPENED_BY = {")": "(", "]": "[", "}": "{"}
 _INNER_POINT = re.compile(r"[^\W_]\.[^\W_]")
-_CODE = re.compile(r"(?<!\w)([A-Za-z]{1,6}) ?(\d{1,9}[a-z]?)(?!\w)(?![.,]\d)")
+_CODE = re.compile(rf"(?<!\w)([A-Za-z]{{1,{MAX_PRODUCT}}}) ?(\d{{1,9}}[a-z]?)(?!\w)(?![.,]\d)")
+_PRODUCT = re.compile(rf"([A-Za-z]{{1,{MAX_PRODUCT}}}) \Z")
+_NEXT_WORD = re.compile(r" ([^\W\d_]{2,})")
+_WORD_BEFORE = re.compile(r"([^\W\d_]+) \Z")
+_LIST = re.compile(r"[^\n:(,.;]{1,40}[:(,] ?([^\n:().;]{3,200})")
+_STATUS_CLASS = re.compile(r"([1-5])xx")
 _CODE_NUMBER = re.compile(r" (\d{1,9}[a-z]?)(?!\w)")
 _HOURS = frozenset(map(str, range(25)))
 _JOINTS = re.compile(r"[/=:+&~\u2192]+|->")
@@ -73,7 +82,8 @@ class Reading:
     """The values of a text, and all keys that it says."""
 
     def __init__(self, text: str) -> None:
-        self.text = with_digits(text)
+        self._languages = languages(text)
+        self.text = with_digits(text, self._languages)
         self.values: list[Value] = []
         self.keys: set[str] = set()
         self._rest = self.text
@@ -113,6 +123,8 @@ class Reading:
 
     def _read_date(self, match: re.Match[str]) -> int | None:
         named = match.groupdict()
+        if match.group() in vocabulary().everyday:
+            return None
         month = vocabulary().month(named["month"]) if named.get("month") else 0
         if month:
             days = [(month, int(day)) for day in (named["day"], named.get("last")) if day]
@@ -138,6 +150,8 @@ class Reading:
                 needs.append({f"date:{date}"})
             if month:
                 needs.append({f"month:{m}", f"bare:{day}", *([f"number:{year}"] if year else [])})
+            elif not year:  # "12/15" may be 12 of 15
+                self.keys |= {f"bare:{m}", f"bare:{day}"}
         if named.get("last"):
             needs = [{key for need in needs[:: len(needs) // 2] for key in need}]
         elif named.get("point"):  # "3.5." may be a number that ends a sentence
@@ -169,12 +183,14 @@ class Reading:
 
     def _read_version(self, match: re.Match[str]) -> int:
         number = match["number"]
-        needs = [{f"version:{number}"}]
+        needs = [{f"version:{number}"}, {f"version:{number.removesuffix('.0')}"}]
+        if product := _PRODUCT.search(self.text, max(0, match.start() - MAX_PRODUCT), match.start()):
+            needs.append({f"code:{product[1]}{number}".casefold()})
         if "." in number:
             needs.append({f"number:{number}"})
         elif len(match["word"]) > 1:
             needs.append({f"bare:{number}"})
-        self.keys.add(f"version:{number}")
+        self.keys |= needs[0] | needs[1]
         self._add(match.group(), *needs)
         return match.end()
 
@@ -195,17 +211,24 @@ class Reading:
         numbers = [read_number(number) for number in (match["from"], match["number"]) if number]
         factor = (words.scales.get(scale) or words.scales[scale.casefold()]) if scale else 1
         needs: list[set[str]] = []
-        for found in product(*([times(n, factor) for n in readings] for readings in numbers)):
+        for found in itertools.product(*([times(n, factor) for n in readings] for readings in numbers)):
             self.keys |= {f"number:{n}" for n in found}
             bare = {f"bare:{n}" for n in found}
             if not unit:
                 self.keys |= bare
-                needs.append(bare if match["from"] else {f"number:{found[0]}"})
+                is_strict = match["from"] or self._is_count(match)
+                needs.append(bare if is_strict else {f"number:{found[0]}"})
+                if is_strict:
+                    needs.append({f"plural:{n}" for n in found})
+                    if self._lists(found[0], match.end()):
+                        needs.append(set())
                 continue
             is_word = len(unit) > 2 and unit.isalpha()
             for name in words.units_of(unit):
                 amounts = {f"amount:{n} {name}" for n in found}
                 self.keys |= {*amounts, f"unit:{name}"}
+                if name == "times":
+                    self.keys |= bare
                 label = "unit" if name in words.currencies else "label"
                 needs += [amounts, bare if is_word else bare | {f"{label}:{name}"}]
             if unit.casefold() in words.hours and found[0] in _HOURS and not match["from"]:
@@ -225,6 +248,20 @@ class Reading:
         self.values.append(Value(text, tuple(map(frozenset, needs)), is_identifier=is_code))
         return match.end()
 
+    def _is_count(self, match: re.Match[str]) -> bool:
+        """Whether a number counts what the next word names; behind a word of its own it may be a name."""
+        if not (noun := _NEXT_WORD.match(self.text, match.end())):
+            return False
+        function_words = vocabulary().function_words
+        before = _WORD_BEFORE.search(self.text, max(0, match.start() - MAX_WORD), match.start())
+        is_name = before and before[1].casefold() not in function_words
+        return not is_name and noun[1].casefold() not in function_words
+
+    def _lists(self, number: str, end: int) -> bool:
+        """Whether the text itself names as many things as it counts: `two hosts: pay-2 and pay-3`."""
+        listed = _LIST.match(self.text, end)
+        return listed is not None and str(len(_patterns().list_joints.split(listed[1]))) == number
+
     def _read_identifiers(self) -> None:
         words = vocabulary()
         compounds: list[str] = []
@@ -239,6 +276,8 @@ class Reading:
                 needs.append({f"code:{folded}{number[1]}"})
             if token.count(".") > 1 and re.fullmatch(RUN, token):
                 needs += [{f"number:{token}"}, {f"version:{token}"}]
+            if status := _STATUS_CLASS.fullmatch(folded):
+                needs += [{f"number:{status[1]}{number:02}"} for number in range(100)]
             parts = compound_parts(token)
             compounds += parts
             self.values.append(Value(token, tuple(map(frozenset, needs)), parts, is_identifier=True))
@@ -270,11 +309,13 @@ class Reading:
             self.keys |= {f"amount:1 {unit}" for unit in words.units_of(match["unit"])}
         for match in patterns.durations.finditer(self.text):
             self.keys.add(f"amount:{words.durations[match.group().casefold()]}")
+        for match in patterns.moments.finditer(self.text):
+            self.keys.add(f"time:{words.moments[match.group().casefold()]}")
         for match in patterns.months.finditer(self._rest):
             self.keys.add(f"month:{words.month(match.group())}")
         for match in patterns.short_weekdays.finditer(self._rest):
             self.keys.add(f"weekday:{words.weekdays[match.group()]}")
-        for language in languages(self.text):
+        for language in self._languages:
             pattern, numbers = words.loose_numbers[language]
             for match in pattern.finditer(self._rest):
                 number = numbers[match.group().casefold()]
@@ -321,7 +362,7 @@ def compound_parts(token: str) -> tuple[str, ...]:
     parts = tuple(filter(None, _JOINTS.split(token)))
     if len(parts) > 1:
         is_path = "/" in token and any(map(_INNER_POINT.search, parts))
-        return () if is_path else parts
+        return () if is_path or len(parts) > MAX_PARTS else parts
     words = token.split("-")
     if len(words) < 2 or not token.replace("-", "").isalpha():
         return ()
@@ -348,13 +389,16 @@ class _Patterns:
 
     def __init__(self) -> None:
         words = vocabulary()
-        left = rf"(?<![^\W{_UNSPACED}])(?<![@\\/])(?<!\w[.:=_+-])"
+        self.list_joints = re.compile(rf",? (?:{words.any_of('list_words')}) |, ", re.IGNORECASE)
+        edge = rf"(?<![^\W{_UNSPACED}])(?<![@\\/])(?<!\w[.:=_+-])"
+        left, letter_left = rf"(?=\d){edge}", rf"(?=[^\W\d_]){edge}"
         right = rf"(?![^\W{_UNSPACED}])(?![.:@=+&']\w)(?!-(?=\w)(?![^\W\d_]{{3}}))"
         units, long_units, months = words.any_unit(), words.any_unit(min_length=2), words.any_month()
         between = rf" ?(?:[-/]|(?<= )(?:{words.any_of('between')})(?= )) ?"
         number = rf"(?:{SPACED}|{RUN})"
+        currencies = words.any_of("currency_prefixes")
         self.amounts = re.compile(
-            rf"(?:(?<![^\W\d_])(?P<currency>(?i:{words.any_of('currency_prefixes')})) ?|{left})"
+            rf"(?=[\d$\u20ac\xa3\xa5\u20b9a-zA-Z])(?:(?<![^\W\d_])(?P<currency>(?i:{currencies})) ?|{left})"
             rf"(?:(?P<from>{number}){between})?(?P<number>{number})"
             rf"(?:[ -]?(?P<scale>{words.any_scale()})(?![^\W_])\.?)?"
             rf"(?:(?:{words.any_of('ordinal_endings')})(?![^\W_])"
@@ -376,21 +420,22 @@ class _Patterns:
             )
         )
         self.versions = re.compile(
-            rf"{left}(?P<word>{words.any_of('versions')})[. ]?(?P<number>\d+(?:\.\d+)*){right}(?!/\d)",
+            rf"{letter_left}(?P<word>{words.any_of('versions')})[. ]?(?P<number>\d+(?:\.\d+)*){right}(?!/\w)",
             re.IGNORECASE,
         )
         of = rf"(?:(?:{words.any_of('of')}) )?"
         year = rf"(?:,? {of}(?P<year>\d{{4}})(?!\w|:\d))?"
         self.dates = tuple(
-            re.compile(left + pattern)
+            re.compile(pattern)
             for pattern in (
-                r"(?P<before>\d{4})([-/.])(?P<first>\d\d?)\2(?P<second>\d\d?)(?:T(?=\d\d:)|(?![\w-]))",
-                rf"(?P<first>\d\d?)([-/.])(?P<second>\d\d?)\2(?P<year>\d{{4}}|\d\d){right}",
-                rf"(?P<day>\d\d?)(?:st|nd|rd|th|er|\.|\u00ba)? {of}(?P<month>{months})(?!\w)\.?{year}",
-                rf"(?P<month>{months})\.? (?:the )?(?P<day>\d\d?)(?:st|nd|rd|th)?"
+                left + r"(?P<before>\d{4})([-/.])(?P<first>\d\d?)\2(?P<second>\d\d?)(?:T(?=\d\d:)|(?![\w-]))",
+                rf"{left}(?P<first>\d\d?)([-/.])(?P<second>\d\d?)\2(?P<year>\d{{4}}|\d\d){right}",
+                rf"{left}(?:(?P<last>\d\d?)\.?{between})?(?P<day>\d\d?)(?:st|nd|rd|th|er|\.|\u00ba)? "
+                rf"{of}(?P<month>{months})(?!\w)\.?{year}",
+                rf"{letter_left}(?P<month>{months})\.? (?:the )?(?P<day>\d\d?)(?:st|nd|rd|th)?"
                 rf"(?:{between}(?P<last>\d\d?)(?![\w:.]))?{year}(?!\w|[.,:]\d)",
-                rf"(?P<first>\d\d?)/(?P<second>\d\d?){right}(?!/)",
-                r"(?P<first>\d\d?)\.(?P<second>\d\d?)(?P<point>\.)(?!\w)",
+                rf"{left}(?P<first>\d\d?)/(?P<second>\d\d?){right}(?!/)",
+                left + r"(?P<first>\d\d?)\.(?P<second>\d\d?)(?P<point>\.)(?!\w)",
             )
         )
         self.months = re.compile(rf"(?<!\w)(?:{months})(?!\w)")
@@ -403,6 +448,7 @@ class _Patterns:
         self.single_units = re.compile(
             rf"(?<!\w)(?:{words.any_of('articles')}) ?(?P<unit>{long_units})(?!\w)", re.IGNORECASE
         )
+        self.moments = re.compile(rf"(?<!\w)(?:{words.any_of('moments')})(?!\w)", re.IGNORECASE)
         self.durations = re.compile(rf"(?<!\w)(?:{words.any_of('durations')})(?!\w)", re.IGNORECASE)
 
 

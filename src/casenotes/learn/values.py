@@ -425,12 +425,14 @@ class _Patterns:
         )
         of = rf"(?:(?:{words.any_of('of')}) )?"
         year = rf"(?:,? {of}(?P<year>\d{{4}})(?!\w|:\d))?"
+        article = rf"(?:(?:{words.any_of('day_articles')}) )?"
+        ordinal = r"st|nd|rd|th|er|\.|\u00ba"
         self.dates = tuple(
             re.compile(pattern)
             for pattern in (
                 left + r"(?P<before>\d{4})([-/.])(?P<first>\d\d?)\2(?P<second>\d\d?)(?:T(?=\d\d:)|(?![\w-]))",
                 rf"{left}(?P<first>\d\d?)([-/.])(?P<second>\d\d?)\2(?P<year>\d{{4}}|\d\d){right}",
-                rf"{left}(?:(?P<last>\d\d?)\.?{between})?(?P<day>\d\d?)(?:st|nd|rd|th|er|\.|\u00ba)? "
+                rf"{left}(?:(?P<last>\d\d?)(?:{ordinal})?{between}{article})?(?P<day>\d\d?)(?:{ordinal})? "
                 rf"{of}(?P<month>{months})(?!\w)\.?{year}",
                 rf"{letter_left}(?P<month>{months})\.? (?:the )?(?P<day>\d\d?)(?:st|nd|rd|th)?"
                 rf"(?:{between}(?P<last>\d\d?)(?![\w:.]))?{year}(?!\w|[.,:]\d)",

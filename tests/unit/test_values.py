@@ -76,6 +76,17 @@ MAX_REFUSED = 0.02
         ("7 of 10", "7/10"),
         ("502 and 503", "5xx"),
         ("on monday", "Monday"),
+        ("from 9am to 5pm", "9am-5pm"),
+        ("1 h 20 min", "1h 20min"),
+        ("5pm", "5 o'clock"),
+        ("on the 2nd and the 4th of October", "October 4"),
+        ("on the 2nd and the 4th of October", "October 2"),
+        ("10 euros per month", "10 €/month"),
+        ("dreimal", "3 Mal"),
+        ("a hundred users", "100 users"),
+        ("fifty-five", "55"),
+        ("1.2.3-rc1", "v1.2.3-rc1"),
+        ("2024", "mid-2024"),
     ],
 )
 def test_r45_29_another_spelling_is_the_same_value(one: str, other: str) -> None:

@@ -6,6 +6,7 @@ of a role that may prove it; every value was named by somebody; nothing echoes w
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -103,7 +104,8 @@ async def _sources(desk: Desk, scope: Scope, page: Sequence[Entry], threads: dic
     messages = await desk.store.messages(scope, list({row.message_id for row in rows}))
     for thread in {str(message.thread_id) for message in messages.values()} - threads.keys():
         said = [message.text async for message in _spoken(desk, replace(scope, thread_id=thread))]
-        threads[thread] = Sources([mask(collapse(text)) for text in said])
+        texts = [mask(collapse(text)) for text in said]
+        threads[thread] = await asyncio.to_thread(Sources, texts)
     by_entry = {entry.id: [row for row in rows if row.entry_id == entry.id] for entry in page}
     return _Sources(by_entry, messages, threads)
 

@@ -72,13 +72,14 @@ class Sources:
     """What sources say, in the forms that are asked for; made once for many questions."""
 
     def __init__(self, sources: Sequence[str]) -> None:
-        self._readings = [Reading(source) for source in sources]
-        self.keys = frozenset().union(*(reading.keys for reading in self._readings))
+        readings = [Reading(source) for source in sources]
+        self._texts = [reading.text for reading in readings]
+        self.keys = frozenset().union(*(reading.keys for reading in readings))
 
     @cached_property
     def _text(self) -> str:
         """Folded, with breaks where identifiers begin and end without a blank, and the paths of URLs apart."""
-        written = "\n".join(reading.text for reading in self._readings).casefold()
+        written = "\n".join(self._texts).casefold()
         paths = (re.sub(r"[?#].*", "", match.group().partition("://")[2]) for match in URL.finditer(written))
         text = "\n".join((written, *(path[path.find("/") :] for path in paths if "/" in path)))
         return _SCRIPT.sub("\n", URL.sub(r"\n\g<0>", text))

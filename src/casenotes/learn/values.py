@@ -28,17 +28,20 @@ from casenotes.learn.numerals import (
     times,
     with_digits,
 )
-from casenotes.learn.vocabulary import vocabulary
+from casenotes.learn.vocabulary import ANY_LANGUAGE, vocabulary
 
 MAX_IDENTIFIER = 500
 """Nothing that long is looked for; it is made up, or it is no identifier."""
 MAX_BRACKETS = 8
+TAKEN = "\n"
+"""Stands for what was read already; a mapped text has no line breaks."""
 MAX_PARTS = 6
 MAX_SLASHES = 2
 """More of them make a path, whose parts do not stand for the whole."""
 MAX_PRODUCT = 12
 """Letters of a name that stands before its number: `Node 18`."""
 MAX_WORD = 20
+MAX_ITEM_WORDS = 3
 STATUS_DIGITS = 3
 """`401s` may be several of 401; `30s` are seconds only."""
 
@@ -57,7 +60,11 @@ _CODE = re.compile(rf"(?<!\w)([A-Za-z]{{1,{MAX_PRODUCT}}}) ?(\d{{1,9}}[a-z]?)(?!
 _PRODUCT = re.compile(rf"([A-Za-z]{{1,{MAX_PRODUCT}}}) \Z")
 _NEXT_WORD = re.compile(r" ([^\W\d_]{2,})")
 _WORD_BEFORE = re.compile(r"([^\W\d_]+) \Z")
-_LIST = re.compile(r"[^\n:(,.;]{1,40}[:(,] ?([^\n:().;]{3,200})")
+_LIST = re.compile(r"(?: [^\s:(,.;]{1,40}){1,2}(?::| \(|,) ?([^\n:().;]{3,200})")
+_VERSION_MARK = re.compile(r"^v(?=\d)")
+_YEAR_PART = re.compile(r"(?:mid|early|late|mitte|anfang|ende|fin|d\u00e9but)-(\d{4})", re.IGNORECASE)
+_COUNTED = re.compile(rf"(?<![\w.,])({RUN}) ([^\W\d_]{{1,{MAX_PRODUCT}}})(?!\w)")
+_NUMBER_BEFORE = re.compile(rf"(?<![\w.,])({RUN}) \Z")
 _STATUS_CLASS = re.compile(r"([1-5])xx")
 _CODE_NUMBER = re.compile(r" (\d{1,9}[a-z]?)(?!\w)")
 _HOURS = frozenset(map(str, range(25)))
@@ -107,7 +114,7 @@ class Reading:
         for match in pattern.finditer(self._rest):
             end = read(match)
             if end is not None:
-                pieces += (self._rest[done : match.start()], "\n" * (end - match.start()))
+                pieces += (self._rest[done : match.start()], TAKEN * (end - match.start()))
                 done = end
         self._rest = "".join((*pieces, self._rest[done:]))
 
@@ -149,11 +156,12 @@ class Reading:
             else:
                 needs.append({f"date:{date}"})
             if month:
-                needs.append({f"month:{m}", f"bare:{day}", *([f"number:{year}"] if year else [])})
-            elif not year:  # "12/15" may be 12 of 15
+                apart = {f"month:{m}", *([f"number:{year}"] if year else [])}
+                needs += [apart | {f"bare:{day}"}, apart | {f"ordinal:{day}"}]
+            elif "/" in match.group() and not year:  # "12/15" may be 12 of 15
                 self.keys |= {f"bare:{m}", f"bare:{day}"}
         if named.get("last"):
-            needs = [{key for need in needs[:: len(needs) // 2] for key in need}]
+            needs = [needs[0] | needs[len(needs) // 2]]
         elif named.get("point"):  # "3.5." may be a number that ends a sentence
             needs += [{f"number:{number}"} for number in read_number(match.group()[:-1])]
         parts = () if month or year else compound_parts(match.group())
@@ -171,6 +179,8 @@ class Reading:
         if named.get("half_before") or named.get("half_after"):
             hours, minute = [hour - 1 if named.get("half_before") else hour], 30
             hours += [] if half else [hours[0] + 12]
+        elif not half and hour <= 12 and "clock" in match.group():
+            hours.append(hour + 12)
         if half and hour <= 12:
             hours = [hours[0] % 12 + (12 if half == "pm" else 0)]
         keys = {f"time:{hour % 24:02}:{minute:02}" for hour in hours}
@@ -204,8 +214,6 @@ class Reading:
         """A number with its unit, if it has one, or two numbers that share it: `5 to 10 minutes`."""
         words = vocabulary()
         text, unit, scale = match.group(), match["unit"] or match["currency"], match["scale"]
-        if text.casefold() in words.everyday:
-            return None
         if not unit and not is_number(match["number"].replace(" ", "")) and match["number"].count(".") > 1:
             return None  # an address or a version, which is an identifier
         numbers = [read_number(number) for number in (match["from"], match["number"]) if number]
@@ -216,7 +224,9 @@ class Reading:
             bare = {f"bare:{n}" for n in found}
             if not unit:
                 self.keys |= bare
-                is_strict = match["from"] or self._is_count(match)
+                is_strict = match["from"] or (not match["ordinal"] and self._is_count(match))
+                if match["ordinal"]:
+                    self.keys |= {f"ordinal:{n}" for n in found}
                 needs.append(bare if is_strict else {f"number:{found[0]}"})
                 if is_strict:
                     needs.append({f"plural:{n}" for n in found})
@@ -245,6 +255,7 @@ class Reading:
         if " " in match["number"] and not unit and not scale:
             needs.append({f"number:{n}" for n in match["number"].split()})
         is_code = bool(match["from"]) and "-" in text and not unit
+        is_code |= text.casefold() in words.everyday
         self.values.append(Value(text, tuple(map(frozenset, needs)), is_identifier=is_code))
         return match.end()
 
@@ -260,20 +271,28 @@ class Reading:
     def _lists(self, number: str, end: int) -> bool:
         """Whether the text itself names as many things as it counts: `two hosts: pay-2 and pay-3`."""
         listed = _LIST.match(self.text, end)
-        return listed is not None and str(len(_patterns().list_joints.split(listed[1]))) == number
+        if not listed or not number.isdigit() or len(number) > 1:
+            return False
+        items = _patterns().list_joints.split(listed[1])[: int(number)]
+        return len(items) == int(number) and all(len(item.split()) <= MAX_ITEM_WORDS for item in items)
 
     def _read_identifiers(self) -> None:
         words = vocabulary()
         compounds: list[str] = []
         for start, end in token_spans(self._rest):
             token = self._rest[start:end]
+            if token[0] == "/" and self._rest[start - 1 : start] == TAKEN and token[1:].isalpha():
+                continue  # "10 €/month"
             folded = token.casefold()
             needs = [{f"unit:{unit}"} for unit in words.units_of(token)]
             if len(token) <= MAX_IDENTIFIER:
-                needs.append({f"code:{folded}"})
-                self.keys.add(f"code:{folded}")
+                codes = {f"code:{folded}", f"code:{_VERSION_MARK.sub('', folded)}"}
+                needs += [{code} for code in codes]
+                self.keys |= codes
             if number := _CODE_NUMBER.match(self.text, end):
                 needs.append({f"code:{folded}{number[1]}"})
+            if number := _NUMBER_BEFORE.search(self.text, max(0, start - MAX_WORD), start):
+                needs.append({f"code:{number[1]}{folded}"})
             if token.count(".") > 1 and re.fullmatch(RUN, token):
                 needs += [{f"number:{token}"}, {f"version:{token}"}]
             if status := _STATUS_CLASS.fullmatch(folded):
@@ -281,21 +300,22 @@ class Reading:
             parts = compound_parts(token)
             compounds += parts
             self.values.append(Value(token, tuple(map(frozenset, needs)), parts, is_identifier=True))
-        self.keys.update(f"code:{code[1]}{code[2]}".casefold() for code in _CODE.finditer(self.text))
+        for pattern in (_CODE, _COUNTED):
+            self.keys.update(f"code:{code[1]}{code[2]}".casefold() for code in pattern.finditer(self.text))
         if compounds:
             self.keys |= Reading("\n".join(compounds)).keys
 
     def _read_digits(self) -> None:
         """The numbers that digits support wherever they stand; of `3.11` also the 3."""
-        for run in re.finditer(RUN, self.text):
-            for number in plain_numbers(run.group()):
+        for run in set(re.findall(RUN, self.text)):
+            for number in plain_numbers(run):
                 self.keys |= {f"number:{reading}" for reading in (number, *read_number(number))}
                 if len(number) == 2 and number[0] == "0":
                     self.keys.add(f"number:{number[1]}")
                 if "." in number and number[0] != "0":
                     self.keys.add(f"number:{number.partition('.')[0]}")
-        for spaced in re.finditer(rf"(?<![\d.,]){SPACED}", self.text):
-            self.keys |= {f"number:{number}" for number in read_number(spaced.group())}
+        for spaced in set(re.findall(rf"(?<![\d.,]){SPACED}", self.text)):
+            self.keys |= {f"number:{number}" for number in read_number(spaced)}
 
     def _read_words(self, patterns: _Patterns) -> None:
         """What words support without claiming it: units and months alone, `an hour`, `both`, `third`."""
@@ -315,16 +335,18 @@ class Reading:
             self.keys.add(f"month:{words.month(match.group())}")
         for match in patterns.short_weekdays.finditer(self._rest):
             self.keys.add(f"weekday:{words.weekdays[match.group()]}")
-        for language in self._languages:
+        for language in (*self._languages, ANY_LANGUAGE):
             pattern, numbers = words.loose_numbers[language]
             for match in pattern.finditer(self._rest):
-                number = numbers[match.group().casefold()]
-                self.keys |= {f"number:{number}", f"bare:{number}"}
+                key = numbers[match.group().casefold()]
+                self.keys |= {key, key.replace("bare", "number"), key.replace("number", "ordinal")}
 
 
 def token_spans(text: str) -> Iterator[tuple[int, int]]:
     """Where identifiers stand in a text without URLs."""
     for token in _TOKEN.finditer(text):
+        if token.group().islower() and token.group().isalpha():
+            continue  # the usual word, told apart quickly
         if core := _CORE.search(token.group()):
             edge = 1 if _is_emphasised(core.group()) else 0
             start, end = token.start() + core.start() + edge, token.start() + core.end() - edge
@@ -363,6 +385,8 @@ def compound_parts(token: str) -> tuple[str, ...]:
     if len(parts) > 1:
         is_path = "/" in token and any(map(_INNER_POINT.search, parts))
         return () if is_path or len(parts) > MAX_PARTS else parts
+    if year := _YEAR_PART.fullmatch(token):
+        return (year[1],)
     words = token.split("-")
     if len(words) < 2 or not token.replace("-", "").isalpha():
         return ()
@@ -401,22 +425,24 @@ class _Patterns:
             rf"(?=[\d$\u20ac\xa3\xa5\u20b9a-zA-Z])(?:(?<![^\W\d_])(?P<currency>(?i:{currencies})) ?|{left})"
             rf"(?:(?P<from>{number}){between})?(?P<number>{number})"
             rf"(?:[ -]?(?P<scale>{words.any_scale()})(?![^\W_])\.?)?"
-            rf"(?:(?:{words.any_of('ordinal_endings')})(?![^\W_])"
+            rf"(?:(?P<ordinal>{words.any_of('ordinal_endings')})(?![^\W_])"
             rf"|(?:[ -]| (?:{words.any_of('of')}) )?(?P<unit>{units})(?![^\W{_UNSPACED}]))?+{right}(?!/\d)"
         )
         half = rf"(?:,? ?(?P<half>{words.any_of('day_halves')})(?!\w))"
         unnamed_half = half.replace("?P<half>", "?:")
+        time_left = rf"(?=\d)(?<![^\W{_UNSPACED}])(?<![@\\/])(?<!\w[.:=_+])"
+        time_right = rf"(?![^\W{_UNSPACED}])(?![.:@=+&']\w)"
         self.times = tuple(
-            re.compile(pattern + right, re.IGNORECASE)
+            re.compile(pattern + time_right, re.IGNORECASE)
             for pattern in (
                 rf"(?<!\w)(?:(?P<half_before>{words.any_of('half_before')})|(?P<half_after>{words.any_of('half_after')}))"
                 rf" (?P<hour>\d\d?){half}?",
-                rf"{left}(?P<hour>\d\d?):(?P<minute>\d\d)(?::\d\d(?:\.\d+)?)?z?"
+                rf"{time_left}(?P<hour>\d\d?):(?P<minute>\d\d)(?::\d\d(?:\.\d+)?)?z?"
                 rf"(?: ?(?:{words.any_of('oclock')}))?{half}?",
-                rf"{left}(?P<hour>\d\d?)(?:\.(?P<minute>\d\d))? ?(?:{words.any_of('oclock')})"
+                rf"{time_left}(?P<hour>\d\d?)(?:\.(?P<minute>\d\d))? ?(?:{words.any_of('oclock')})"
                 rf"(?: (?P<minutes>\d\d)(?!\d))?{half}?",
-                rf"{left}(?P<hour>\d\d?) ?h ?(?P<rest>\d\d){half}?",
-                rf"{left}(?P<hour>\d\d?)(?: ?(?:{words.any_of('clock')}))?(?={unnamed_half}){half}",
+                rf"{time_left}(?P<hour>\d\d?) ?h ?(?P<rest>\d\d)(?! ?m){half}?",
+                rf"{time_left}(?P<hour>\d\d?)(?: ?(?:{words.any_of('clock')}))?(?={unnamed_half}){half}",
             )
         )
         self.versions = re.compile(
@@ -426,7 +452,7 @@ class _Patterns:
         of = rf"(?:(?:{words.any_of('of')}) )?"
         year = rf"(?:,? {of}(?P<year>\d{{4}})(?!\w|:\d))?"
         article = rf"(?:(?:{words.any_of('day_articles')}) )?"
-        ordinal = r"st|nd|rd|th|er|\.|\u00ba"
+        ordinal = r"st|nd|rd|th|er|\.|\u00ba|\u00b0"
         self.dates = tuple(
             re.compile(pattern)
             for pattern in (

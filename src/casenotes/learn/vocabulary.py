@@ -58,19 +58,25 @@ class Vocabulary:
         self.loose_numbers: dict[str, tuple[re.Pattern[str], Mapping[str, str]]] = {}
         common: set[str] = set()
         distinct: dict[str, int] = {}
+        distinct_loose: dict[str, str] = {}
         scales = {word: factor for word, factor in self.scales.items() if len(word) > 2}
         for language, lists in data["numbers"].items():
             values = {word: int(value) for value, words in lists["words"].items() for word in words}
-            loose = {word: value for value, words in lists["also"].items() for word in words}
-            loose |= {word: str(value) for word, value in values.items() if value < 2}
+            counts = {word: value for value, words in lists["counts"].items() for word in words}
+            counts |= {word: str(value) for word, value in values.items() if value < 2}
+            ordinals = {word: value for value, words in lists["ordinals"].items() for word in words}
+            loose = {word: f"number:{value}" for word, value in ordinals.items()}
+            loose |= {word: f"bare:{value}" for word, value in counts.items()}
             self.number_words[language] = NumberWords.of(values, scales)
             distinct |= {word: value for word, value in values.items() if len(word) >= DISTINCT}
+            distinct_loose |= {word: value for word, value in loose.items() if len(word) >= DISTINCT}
             self.loose_numbers[language] = _words(loose), loose
             common |= set(lists["common"])
             self.known_words[language] = frozenset(
                 [*lists["common"], *(word for word, value in values.items() if value > 1)]
             )
         self.number_words[ANY_LANGUAGE] = NumberWords.of(distinct, scales)
+        self.loose_numbers[ANY_LANGUAGE] = _words(distinct_loose), distinct_loose
         self.function_words = frozenset(common)
         self._data = data
 

@@ -37,6 +37,7 @@ _AMBIGUOUS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
 _WHOLE = re.compile(r"(\d+)\.0{1,2}")
 _NARROW_GROUPS = re.compile(r"(?<=\d)[\xa0\u2007\u2009\u202f](?=\d{3}(?!\d))")
 _OTHER_DIGIT = re.compile(r"(?![0-9])\d")
+_DIGIT_BEHIND = re.compile(r" \d")
 _DIGIT_BEFORE = re.compile(r"\d \Z")
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -90,7 +91,8 @@ def _without_words(text: str, language: str) -> str:
                 total, end = total + value, match.end()
                 continue
         if total > 1:
-            pieces += (text[done:start], str(total))
+            gap = " " if _DIGIT_BEHIND.match(text, end) else ""  # "forty 429s" is no 40 429
+            pieces += (text[done:start], str(total), gap)
             done = end
         if match:
             start, end, total = match.start(), match.end(), values.get(word, 0)

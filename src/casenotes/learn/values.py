@@ -41,6 +41,8 @@ MAX_SLASHES = 2
 MAX_PRODUCT = 12
 """Letters of a name that stands before its number: `Node 18`."""
 MAX_WORD = 20
+MAX_ENDING = 3
+"""Letters of what is no noun behind a name."""
 MAX_ITEM_WORDS = 3
 STATUS_DIGITS = 3
 """`401s` may be several of 401; `30s` are seconds only."""
@@ -65,6 +67,7 @@ _VERSION_MARK = re.compile(r"^v(?=\d)")
 _YEAR_PART = re.compile(r"(?:mid|early|late|mitte|anfang|ende|fin|d\u00e9but)-(\d{4})", re.IGNORECASE)
 _COUNTED = re.compile(rf"(?<![\w.,])({RUN}) ([^\W\d_]{{1,{MAX_PRODUCT}}})(?!\w)")
 _NUMBER_BEFORE = re.compile(rf"(?<![\w.,])({RUN}) \Z")
+_TRAILING_ZERO = re.compile(r"\.\d*[1-9]0+\Z")
 _STATUS_CLASS = re.compile(r"([1-5])xx")
 _CODE_NUMBER = re.compile(r" (\d{1,9}[a-z]?)(?!\w)")
 _HOURS = frozenset(map(str, range(25)))
@@ -103,6 +106,7 @@ class Reading:
         self._take(patterns.versions, self._read_version)
         self._take(patterns.weekdays, self._read_weekday)
         self._take(patterns.amounts, self._read_amount)
+        self._take(patterns.rates, self._read_rate)
         self._read_identifiers()
         self._read_digits()
         self._read_words(patterns)
@@ -217,6 +221,10 @@ class Reading:
         if not unit and not is_number(match["number"].replace(" ", "")) and match["number"].count(".") > 1:
             return None  # an address or a version, which is an identifier
         numbers = [read_number(number) for number in (match["from"], match["number"]) if number]
+        if unit:  # 1.20 MB is 1.2 MB, while a bare 1.20 may be a version
+            numbers = [
+                [*found, *(n.rstrip("0") for n in found if _TRAILING_ZERO.search(n))] for found in numbers
+            ]
         factor = (words.scales.get(scale) or words.scales[scale.casefold()]) if scale else 1
         needs: list[set[str]] = []
         for found in itertools.product(*([times(n, factor) for n in readings] for readings in numbers)):
@@ -257,6 +265,12 @@ class Reading:
         is_code = bool(match["from"]) and "-" in text and not unit
         is_code |= text.casefold() in words.everyday
         self.values.append(Value(text, tuple(map(frozenset, needs)), is_identifier=is_code))
+        return match.end()
+
+    def _read_rate(self, match: re.Match[str]) -> int:
+        units = [f"unit:{unit}" for unit in vocabulary().units_of(match["unit"])]
+        self.keys.update(units)
+        self._add(match.group(), *([unit] for unit in units))
         return match.end()
 
     def _is_count(self, match: re.Match[str]) -> bool:
@@ -377,7 +391,8 @@ def compound_parts(token: str) -> tuple[str, ...]:
     """The parts that stand for a compound when each is named; none of an address, a path or a name.
 
     `pay-2/pay-3` and `PORT=80` part at their joints; hyphens part only words: `rate-LIMIT`. Behind an
-    abbreviation a plain word needs not to be named: `TLS-Fehler`.
+    abbreviation a plain word needs not to be named, and neither does a noun behind a name: `TLS-Fehler`,
+    `pay-2-Server`.
     """
     if token[0] in "/@" or "@" in token or "\\" in token or token.count("/") > MAX_SLASHES:
         return ()
@@ -387,6 +402,9 @@ def compound_parts(token: str) -> tuple[str, ...]:
         return () if is_path or len(parts) > MAX_PARTS else parts
     if year := _YEAR_PART.fullmatch(token):
         return (year[1],)
+    head, _, noun = token.rpartition("-")
+    if len(noun) > MAX_ENDING and noun.isalpha() and noun.istitle() and _is_identifier(head):
+        return (head,)
     words = token.split("-")
     if len(words) < 2 or not token.replace("-", "").isalpha():
         return ()
@@ -472,6 +490,10 @@ class _Patterns:
         self.loose_units = re.compile(
             rf"(?P<label>_|[(\[]|(?<!\w)(?:{words.any_of('unit_labels')}) )?"
             rf"(?<![^\W_])(?P<unit>{long_units})(?!\w)"
+        )
+        self.rates = re.compile(
+            rf"(?!(?:{words.any_of('not_rates')})(?!\w))"
+            rf"(?:(?<!\w)(?:{words.any_of('rates')}) |(?<={TAKEN})/)(?P<unit>{long_units})(?!\w)"
         )
         self.single_units = re.compile(
             rf"(?<!\w)(?:{words.any_of('articles')}) ?(?P<unit>{long_units})(?!\w)", re.IGNORECASE

@@ -34,6 +34,7 @@ faults: $(VENV)/.test
 	CASENOTES_KILLS=60 $(BIN)/python -m pytest tests/faults/test_kill_observing.py
 	CASENOTES_KILLS=40 $(BIN)/python -m pytest tests/faults/test_shared_file.py
 	CASENOTES_ROUNDS=300 $(BIN)/python -m pytest tests/faults/test_cancelled_anywhere.py
+	CASENOTES_HOSTILE_SIZE=1000000 $(BIN)/python -m pytest tests/unit/test_values.py -k hostile
 
 # Two hundred thousand random operations over fifty scopes; what one sees of another fails it. And many more kills.
 campaign: $(VENV)/.test

@@ -36,6 +36,7 @@ faults: $(VENV)/.test
 	CASENOTES_MOVES=100 $(BIN)/python -m pytest tests/faults/test_lost_file.py
 	CASENOTES_ROUNDS=300 $(BIN)/python -m pytest tests/faults/test_cancelled_anywhere.py
 	CASENOTES_CLOSINGS=200 $(BIN)/python -m pytest tests/faults/test_cancelled_close.py
+	CASENOTES_HOSTILE_SIZE=1000000 $(BIN)/python -m pytest tests/unit/test_values.py -k hostile
 
 # Two hundred thousand random operations over fifty scopes; what one sees of another fails it. And many more kills.
 campaign: $(VENV)/.test

@@ -6,6 +6,7 @@ of a role that may prove it; every value was named by somebody; nothing echoes w
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -106,7 +107,8 @@ async def _sources(desk: Desk, scope: Scope, page: Sequence[Entry], threads: dic
     for thread in {str(message.thread_id) for message in messages.values()} - threads.keys():
         said = [message async for message in _spoken(desk, replace(scope, thread_id=thread))]
         names = {name for message in said if (name := shown_name(message))}
-        threads[thread] = Sources([*(mask(collapse(message.text)) for message in said), *sorted(names)])
+        texts = [*(mask(collapse(message.text)) for message in said), *sorted(names)]
+        threads[thread] = await asyncio.to_thread(Sources, texts)
     by_entry = {entry.id: [row for row in rows if row.entry_id == entry.id] for entry in page}
     return _Sources(by_entry, messages, threads)
 

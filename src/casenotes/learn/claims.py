@@ -53,13 +53,14 @@ class Sources:
     """What sources say, in the forms that are asked for; made once for many questions."""
 
     def __init__(self, sources: Sequence[str]) -> None:
-        self._readings = [Reading(source) for source in sources]
-        self.keys = frozenset().union(*(reading.keys for reading in self._readings))
+        readings = [Reading(source) for source in sources]
+        self._texts = [reading.text for reading in readings]
+        self.keys = frozenset().union(*(reading.keys for reading in readings))
 
     @cached_property
     def _text(self) -> str:
         """Folded, with breaks where identifiers begin and end without a blank, and the paths of URLs apart."""
-        written = "\n".join(reading.text for reading in self._readings).casefold()
+        written = "\n".join(self._texts).casefold()
         paths = (re.sub(r"[?#].*", "", match.group().partition("://")[2]) for match in URL.finditer(written))
         text = "\n".join((written, *(path[path.find("/") :] for path in paths if "/" in path)))
         return _SCRIPT.sub("\n", URL.sub(r"\n\g<0>", text))
@@ -100,10 +101,17 @@ class Sources:
         return _begins_word(stem[: max(4, len(stem) - 2)], self._text)
 
 
-def _begins_word(start: str, text: str) -> bool:
-    """Whether a word of a text begins so; a single letter is a word of its own."""
-    end = r"(?!\w)" if len(start) < 3 else ""
-    return re.search(rf"(?<!\w){re.escape(start)}{end}", text) is not None
+def _begins_word(beginning: str, text: str) -> bool:
+    """Whether a word of a text begins so; two letters are a word of their own."""
+    start = text.find(beginning)
+    while start >= 0:
+        end = start + len(beginning)
+        if not text[max(0, start - 1) : start].isalnum() and (
+            len(beginning) > 2 or not text[end : end + 1].isalnum()
+        ):
+            return True
+        start = text.find(beginning, end)
+    return False
 
 
 def _stands_alone(identifier: str, text: str) -> bool:

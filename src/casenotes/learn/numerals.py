@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from casenotes.learn.quotes import map_text
-from casenotes.learn.vocabulary import vocabulary
+from casenotes.learn.vocabulary import ANY_LANGUAGE, vocabulary
 
 MAX_DIGITS = 30
 """Longer numbers are not multiplied."""
+MAX_IN_WORDS = 10**12
+LIKELY = 0.6
+"""Share of the best score from which a text may be in another language, too."""
 JOINS = frozenset([" ", "-", " and ", " et ", " y ", " e "])
 """What may stand between two words of one number."""
 
@@ -34,6 +37,8 @@ _AMBIGUOUS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
 _WHOLE = re.compile(r"(\d+)\.0{1,2}")
 _NARROW_GROUPS = re.compile(r"(?<=\d)[\xa0\u2007\u2009\u202f](?=\d{3}(?!\d))")
 _OTHER_DIGIT = re.compile(r"(?![0-9])\d")
+_DIGIT_BEHIND = re.compile(r" \d")
+_DIGIT_BEFORE = re.compile(r"\d \Z")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -42,26 +47,30 @@ def numbers(text: str) -> frozenset[str]:
     return frozenset(n for run in _RUN.findall(with_digits(text)) for n in plain_numbers(run))
 
 
-def with_digits(text: str) -> str:
-    """The mapped text with ASCII digits in place of other digits and of number words."""
+def with_digits(text: str, spoken: Sequence[str] | None = None) -> str:
+    """The mapped text with ASCII digits in place of other digits and of number words.
+
+    `spoken` are the languages whose words are read, by default those that the text seems to be in.
+    """
     if not text.isascii():
         text = _OTHER_DIGIT.sub(lambda digit: str(int(digit.group())), text)
         text = _NARROW_GROUPS.sub("'", text)
     text = map_text(text)
-    for language in languages(text):
+    for language in [*(languages(text) if spoken is None else spoken), ANY_LANGUAGE]:
         text = _without_words(text, language)
-    return text
+    return vocabulary().halves.sub(r"\1.5", text)
 
 
 def languages(text: str) -> list[str]:
-    """The languages a text may be in: those with most of its function and number words; else English."""
+    """The languages a text may be in, by its function words and number words; English if it has none."""
     counts = Counter(_WORD.findall(text.casefold()))
     scores = {
         language: sum(counts[word] for word in known & counts.keys())
         for language, known in vocabulary().known_words.items()
     }
     best = max(scores.values())
-    return [language for language, score in scores.items() if score == best] if best else ["en"]
+    likely = [language for language, score in scores.items() if score >= LIKELY * best]
+    return likely if best else ["en"]
 
 
 def _without_words(text: str, language: str) -> str:
@@ -72,19 +81,23 @@ def _without_words(text: str, language: str) -> str:
     start = end = total = 0
     for match in [*pattern.finditer(text), None]:
         word = match.group().casefold() if match else ""
-        if match and total and text[end : match.start()] in JOINS:
+        if match and 0 < total < MAX_IN_WORDS and text[end : match.start()] in JOINS:
             if word in scales:
                 total, end = total * scales[word], match.end()
                 continue
             value = values[word]
-            if value < 100 and (total % 100 == 0 or (total % 100 >= 20 and total % 10 == 0 and value < 10)):
+            is_ten = total % 100 >= 20 and total % 10 == 0
+            if (value < 10 and is_ten) or any(total % size == 0 and value < size for size in (100, 1000)):
                 total, end = total + value, match.end()
                 continue
         if total > 1:
-            pieces += (text[done:start], str(total))
+            gap = " " if _DIGIT_BEHIND.match(text, end) else ""  # "forty 429s" is no 40 429
+            pieces += (text[done:start], str(total), gap)
             done = end
         if match:
             start, end, total = match.start(), match.end(), values.get(word, 0)
+            if word in scales and _DIGIT_BEFORE.search(text, max(0, start - 2), start):
+                total = 0  # "20 mil" is one number
     return "".join((*pieces, text[done:]))
 
 

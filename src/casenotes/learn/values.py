@@ -11,11 +11,11 @@ all `keys` that the text says.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
 
 from casenotes.characters import BLANK, CJK, SOUTHEAST_ASIAN
 from casenotes.learn.numerals import (
@@ -28,13 +28,22 @@ from casenotes.learn.numerals import (
     times,
     with_digits,
 )
-from casenotes.learn.vocabulary import vocabulary
+from casenotes.learn.vocabulary import ANY_LANGUAGE, vocabulary
 
 MAX_IDENTIFIER = 500
 """Nothing that long is looked for; it is made up, or it is no identifier."""
 MAX_BRACKETS = 8
+TAKEN = "\n"
+"""Stands for what was read already; a mapped text has no line breaks."""
+MAX_PARTS = 6
 MAX_SLASHES = 2
 """More of them make a path, whose parts do not stand for the whole."""
+MAX_PRODUCT = 12
+"""Letters of a name that stands before its number: `Node 18`."""
+MAX_WORD = 20
+MAX_ENDING = 3
+"""Letters of what is no noun behind a name."""
+MAX_ITEM_WORDS = 3
 STATUS_DIGITS = 3
 """`401s` may be several of 401; `30s` are seconds only."""
 
@@ -49,7 +58,17 @@ URL = re.compile(
 _SENTENCE = ".,;:!?*_|"
 _OPENED_BY = {")": "(", "]": "[", "}": "{"}
 _INNER_POINT = re.compile(r"[^\W_]\.[^\W_]")
-_CODE = re.compile(r"(?<!\w)([A-Za-z]{1,6}) ?(\d{1,9}[a-z]?)(?!\w)(?![.,]\d)")
+_CODE = re.compile(rf"(?<!\w)([A-Za-z]{{1,{MAX_PRODUCT}}}) ?(\d{{1,9}}[a-z]?)(?!\w)(?![.,]\d)")
+_PRODUCT = re.compile(rf"([A-Za-z]{{1,{MAX_PRODUCT}}}) \Z")
+_NEXT_WORD = re.compile(r" ([^\W\d_]{2,})")
+_WORD_BEFORE = re.compile(r"([^\W\d_]+) \Z")
+_LIST = re.compile(r"(?: [^\s:(,.;]{1,40}){1,2}(?::| \(|,) ?([^\n:().;]{3,200})")
+_VERSION_MARK = re.compile(r"^v(?=\d)")
+_YEAR_PART = re.compile(r"(?:mid|early|late|mitte|anfang|ende|fin|d\u00e9but)-(\d{4})", re.IGNORECASE)
+_COUNTED = re.compile(rf"(?<![\w.,'])(\d{{1,9}}(?:[.,]\d{{1,9}})?) ([^\W\d_]{{1,{MAX_PRODUCT}}})(?!\w)")
+_NUMBER_BEFORE = re.compile(r"(?<![\w.,'])(\d{1,9}(?:[.,]\d{1,9})?) \Z")
+_TRAILING_ZERO = re.compile(r"\.\d*[1-9]0+\Z")
+_STATUS_CLASS = re.compile(r"([1-5])xx")
 _CODE_NUMBER = re.compile(r" (\d{1,9}[a-z]?)(?!\w)")
 _HOURS = frozenset(map(str, range(25)))
 _JOINTS = re.compile(r"[/=:+&~\u2192]+|->")
@@ -73,7 +92,8 @@ class Reading:
     """The values of a text, and all keys that it says."""
 
     def __init__(self, text: str) -> None:
-        self.text = with_digits(text)
+        self._languages = languages(text)
+        self.text = with_digits(text, self._languages)
         self.values: list[Value] = []
         self.keys: set[str] = set()
         self._rest = self.text
@@ -86,6 +106,7 @@ class Reading:
         self._take(patterns.versions, self._read_version)
         self._take(patterns.weekdays, self._read_weekday)
         self._take(patterns.amounts, self._read_amount)
+        self._take(patterns.rates, self._read_rate)
         self._read_identifiers()
         self._read_digits()
         self._read_words(patterns)
@@ -97,7 +118,7 @@ class Reading:
         for match in pattern.finditer(self._rest):
             end = read(match)
             if end is not None:
-                pieces += (self._rest[done : match.start()], "\n" * (end - match.start()))
+                pieces += (self._rest[done : match.start()], TAKEN * (end - match.start()))
                 done = end
         self._rest = "".join((*pieces, self._rest[done:]))
 
@@ -113,6 +134,8 @@ class Reading:
 
     def _read_date(self, match: re.Match[str]) -> int | None:
         named = match.groupdict()
+        if match.group() in vocabulary().everyday:
+            return None
         month = vocabulary().month(named["month"]) if named.get("month") else 0
         if month:
             days = [(month, int(day)) for day in (named["day"], named.get("last")) if day]
@@ -137,9 +160,12 @@ class Reading:
             else:
                 needs.append({f"date:{date}"})
             if month:
-                needs.append({f"month:{m}", f"bare:{day}", *([f"number:{year}"] if year else [])})
+                apart = {f"month:{m}", *([f"number:{year}"] if year else [])}
+                needs += [apart | {f"bare:{day}"}, apart | {f"ordinal:{day}"}]
+            elif "/" in match.group() and not year:  # "12/15" may be 12 of 15
+                self.keys |= {f"bare:{m}", f"bare:{day}"}
         if named.get("last"):
-            needs = [{key for need in needs[:: len(needs) // 2] for key in need}]
+            needs = [needs[0] | needs[len(needs) // 2]]
         elif named.get("point"):  # "3.5." may be a number that ends a sentence
             needs += [{f"number:{number}"} for number in read_number(match.group()[:-1])]
         parts = () if month or year else compound_parts(match.group())
@@ -157,6 +183,8 @@ class Reading:
         if named.get("half_before") or named.get("half_after"):
             hours, minute = [hour - 1 if named.get("half_before") else hour], 30
             hours += [] if half else [hours[0] + 12]
+        elif not half and hour <= 12 and "clock" in match.group():
+            hours.append(hour + 12)
         if half and hour <= 12:
             hours = [hours[0] % 12 + (12 if half == "pm" else 0)]
         keys = {f"time:{hour % 24:02}:{minute:02}" for hour in hours}
@@ -169,12 +197,14 @@ class Reading:
 
     def _read_version(self, match: re.Match[str]) -> int:
         number = match["number"]
-        needs = [{f"version:{number}"}]
+        needs = [{f"version:{number}"}, {f"version:{number.removesuffix('.0')}"}]
+        if product := _PRODUCT.search(self.text, max(0, match.start() - MAX_PRODUCT), match.start()):
+            needs.append({f"code:{product[1]}{number}".casefold()})
         if "." in number:
             needs.append({f"number:{number}"})
         elif len(match["word"]) > 1:
             needs.append({f"bare:{number}"})
-        self.keys.add(f"version:{number}")
+        self.keys |= needs[0] | needs[1]
         self._add(match.group(), *needs)
         return match.end()
 
@@ -188,24 +218,35 @@ class Reading:
         """A number with its unit, if it has one, or two numbers that share it: `5 to 10 minutes`."""
         words = vocabulary()
         text, unit, scale = match.group(), match["unit"] or match["currency"], match["scale"]
-        if text.casefold() in words.everyday:
-            return None
         if not unit and not is_number(match["number"].replace(" ", "")) and match["number"].count(".") > 1:
             return None  # an address or a version, which is an identifier
         numbers = [read_number(number) for number in (match["from"], match["number"]) if number]
+        if unit:  # 1.20 MB is 1.2 MB, while a bare 1.20 may be a version
+            numbers = [
+                [*found, *(n.rstrip("0") for n in found if _TRAILING_ZERO.search(n))] for found in numbers
+            ]
         factor = (words.scales.get(scale) or words.scales[scale.casefold()]) if scale else 1
         needs: list[set[str]] = []
-        for found in product(*([times(n, factor) for n in readings] for readings in numbers)):
+        for found in itertools.product(*([times(n, factor) for n in readings] for readings in numbers)):
             self.keys |= {f"number:{n}" for n in found}
             bare = {f"bare:{n}" for n in found}
             if not unit:
                 self.keys |= bare
-                needs.append(bare if match["from"] else {f"number:{found[0]}"})
+                is_strict = match["from"] or (not match["ordinal"] and self._is_count(match))
+                if match["ordinal"]:
+                    self.keys |= {f"ordinal:{n}" for n in found}
+                needs.append(bare if is_strict else {f"number:{found[0]}"})
+                if is_strict:
+                    needs.append({f"plural:{n}" for n in found})
+                    if self._lists(found[0], match.end()):
+                        needs.append(set())
                 continue
             is_word = len(unit) > 2 and unit.isalpha()
             for name in words.units_of(unit):
                 amounts = {f"amount:{n} {name}" for n in found}
                 self.keys |= {*amounts, f"unit:{name}"}
+                if name == "times":
+                    self.keys |= bare
                 label = "unit" if name in words.currencies else "label"
                 needs += [amounts, bare if is_word else bare | {f"{label}:{name}"}]
             if unit.casefold() in words.hours and found[0] in _HOURS and not match["from"]:
@@ -222,41 +263,73 @@ class Reading:
         if " " in match["number"] and not unit and not scale:
             needs.append({f"number:{n}" for n in match["number"].split()})
         is_code = bool(match["from"]) and "-" in text and not unit
+        is_code |= text.casefold() in words.everyday
         self.values.append(Value(text, tuple(map(frozenset, needs)), is_identifier=is_code))
         return match.end()
+
+    def _read_rate(self, match: re.Match[str]) -> int:
+        units = [f"unit:{unit}" for unit in vocabulary().units_of(match["unit"])]
+        self.keys.update(units)
+        self._add(match.group(), *([unit] for unit in units))
+        return match.end()
+
+    def _is_count(self, match: re.Match[str]) -> bool:
+        """Whether a number counts what the next word names; behind a word of its own it may be a name."""
+        if not (noun := _NEXT_WORD.match(self.text, match.end())):
+            return False
+        function_words = vocabulary().function_words
+        before = _WORD_BEFORE.search(self.text, max(0, match.start() - MAX_WORD), match.start())
+        is_name = before and before[1].casefold() not in function_words
+        return not is_name and noun[1].casefold() not in function_words
+
+    def _lists(self, number: str, end: int) -> bool:
+        """Whether the text itself names as many things as it counts: `two hosts: pay-2 and pay-3`."""
+        listed = _LIST.match(self.text, end)
+        if not listed or not number.isdigit() or len(number) > 1:
+            return False
+        items = _patterns().list_joints.split(listed[1])[: int(number)]
+        return len(items) == int(number) and all(len(item.split()) <= MAX_ITEM_WORDS for item in items)
 
     def _read_identifiers(self) -> None:
         words = vocabulary()
         compounds: list[str] = []
         for start, end in token_spans(self._rest):
             token = self._rest[start:end]
+            if token[0] == "/" and self._rest[start - 1 : start] == TAKEN and token[1:].isalpha():
+                continue  # "10 €/month"
             folded = token.casefold()
             needs = [{f"unit:{unit}"} for unit in words.units_of(token)]
             if len(token) <= MAX_IDENTIFIER:
-                needs.append({f"code:{folded}"})
-                self.keys.add(f"code:{folded}")
+                codes = {f"code:{folded}", f"code:{_VERSION_MARK.sub('', folded)}"}
+                needs += [{code} for code in codes]
+                self.keys |= codes
             if number := _CODE_NUMBER.match(self.text, end):
                 needs.append({f"code:{folded}{number[1]}"})
+            if number := _NUMBER_BEFORE.search(self.text, max(0, start - MAX_WORD), start):
+                needs.append({f"code:{number[1]}{folded}"})
             if token.count(".") > 1 and re.fullmatch(RUN, token):
                 needs += [{f"number:{token}"}, {f"version:{token}"}]
+            if status := _STATUS_CLASS.fullmatch(folded):
+                needs += [{f"number:{status[1]}{number:02}"} for number in range(100)]
             parts = compound_parts(token)
             compounds += parts
             self.values.append(Value(token, tuple(map(frozenset, needs)), parts, is_identifier=True))
-        self.keys.update(f"code:{code[1]}{code[2]}".casefold() for code in _CODE.finditer(self.text))
+        for pattern in (_CODE, _COUNTED):
+            self.keys.update(f"code:{code[1]}{code[2]}".casefold() for code in pattern.finditer(self.text))
         if compounds:
             self.keys |= Reading("\n".join(compounds)).keys
 
     def _read_digits(self) -> None:
         """The numbers that digits support wherever they stand; of `3.11` also the 3."""
-        for run in re.finditer(RUN, self.text):
-            for number in plain_numbers(run.group()):
+        for run in set(re.findall(RUN, self.text)):
+            for number in plain_numbers(run):
                 self.keys |= {f"number:{reading}" for reading in (number, *read_number(number))}
                 if len(number) == 2 and number[0] == "0":
                     self.keys.add(f"number:{number[1]}")
                 if "." in number and number[0] != "0":
                     self.keys.add(f"number:{number.partition('.')[0]}")
-        for spaced in re.finditer(rf"(?<![\d.,]){SPACED}", self.text):
-            self.keys |= {f"number:{number}" for number in read_number(spaced.group())}
+        for spaced in set(re.findall(rf"(?<![\d.,]){SPACED}", self.text)):
+            self.keys |= {f"number:{number}" for number in read_number(spaced)}
 
     def _read_words(self, patterns: _Patterns) -> None:
         """What words support without claiming it: units and months alone, `an hour`, `both`, `third`."""
@@ -270,20 +343,24 @@ class Reading:
             self.keys |= {f"amount:1 {unit}" for unit in words.units_of(match["unit"])}
         for match in patterns.durations.finditer(self.text):
             self.keys.add(f"amount:{words.durations[match.group().casefold()]}")
+        for match in patterns.moments.finditer(self.text):
+            self.keys.add(f"time:{words.moments[match.group().casefold()]}")
         for match in patterns.months.finditer(self._rest):
             self.keys.add(f"month:{words.month(match.group())}")
         for match in patterns.short_weekdays.finditer(self._rest):
             self.keys.add(f"weekday:{words.weekdays[match.group()]}")
-        for language in languages(self.text):
+        for language in (*self._languages, ANY_LANGUAGE):
             pattern, numbers = words.loose_numbers[language]
             for match in pattern.finditer(self._rest):
-                number = numbers[match.group().casefold()]
-                self.keys |= {f"number:{number}", f"bare:{number}"}
+                key = numbers[match.group().casefold()]
+                self.keys |= {key, key.replace("bare", "number"), key.replace("number", "ordinal")}
 
 
 def token_spans(text: str) -> Iterator[tuple[int, int]]:
     """Where identifiers stand in a text without URLs."""
     for token in _TOKEN.finditer(text):
+        if token.group().islower() and token.group().isalpha():
+            continue  # the usual word, told apart quickly
         if core := _CORE.search(token.group()):
             edge = 1 if _is_emphasised(core.group()) else 0
             start, end = token.start() + core.start() + edge, token.start() + core.end() - edge
@@ -314,14 +391,20 @@ def compound_parts(token: str) -> tuple[str, ...]:
     """The parts that stand for a compound when each is named; none of an address, a path or a name.
 
     `pay-2/pay-3` and `PORT=80` part at their joints; hyphens part only words: `rate-LIMIT`. Behind an
-    abbreviation a plain word needs not to be named: `TLS-Fehler`.
+    abbreviation a plain word needs not to be named, and neither does a noun behind a name: `TLS-Fehler`,
+    `pay-2-Server`.
     """
     if token[0] in "/@" or "@" in token or "\\" in token or token.count("/") > MAX_SLASHES:
         return ()
     parts = tuple(filter(None, _JOINTS.split(token)))
     if len(parts) > 1:
         is_path = "/" in token and any(map(_INNER_POINT.search, parts))
-        return () if is_path else parts
+        return () if is_path or len(parts) > MAX_PARTS else parts
+    if year := _YEAR_PART.fullmatch(token):
+        return (year[1],)
+    head, _, noun = token.rpartition("-")
+    if len(noun) > MAX_ENDING and noun.isalpha() and noun.istitle() and _is_identifier(head):
+        return (head,)
     words = token.split("-")
     if len(words) < 2 or not token.replace("-", "").isalpha():
         return ()
@@ -348,49 +431,57 @@ class _Patterns:
 
     def __init__(self) -> None:
         words = vocabulary()
-        left = rf"(?<![^\W{_UNSPACED}])(?<![@\\/])(?<!\w[.:=_+-])"
+        self.list_joints = re.compile(rf",? (?:{words.any_of('list_words')}) |, ", re.IGNORECASE)
+        edge = rf"(?<![^\W{_UNSPACED}])(?<![@\\/])(?<!\w[.:=_+-])"
+        left, letter_left = rf"(?=\d){edge}", rf"(?=[^\W\d_]){edge}"
         right = rf"(?![^\W{_UNSPACED}])(?![.:@=+&']\w)(?!-(?=\w)(?![^\W\d_]{{3}}))"
         units, long_units, months = words.any_unit(), words.any_unit(min_length=2), words.any_month()
         between = rf" ?(?:[-/]|(?<= )(?:{words.any_of('between')})(?= )) ?"
         number = rf"(?:{SPACED}|{RUN})"
+        currencies = words.any_of("currency_prefixes")
         self.amounts = re.compile(
-            rf"(?:(?<![^\W\d_])(?P<currency>(?i:{words.any_of('currency_prefixes')})) ?|{left})"
+            rf"(?=[\d$\u20ac\xa3\xa5\u20b9a-zA-Z])(?:(?<![^\W\d_])(?P<currency>(?i:{currencies})) ?|{left})"
             rf"(?:(?P<from>{number}){between})?(?P<number>{number})"
             rf"(?:[ -]?(?P<scale>{words.any_scale()})(?![^\W_])\.?)?"
-            rf"(?:(?:{words.any_of('ordinal_endings')})(?![^\W_])"
+            rf"(?:(?P<ordinal>{words.any_of('ordinal_endings')})(?![^\W_])"
             rf"|(?:[ -]| (?:{words.any_of('of')}) )?(?P<unit>{units})(?![^\W{_UNSPACED}]))?+{right}(?!/\d)"
         )
         half = rf"(?:,? ?(?P<half>{words.any_of('day_halves')})(?!\w))"
         unnamed_half = half.replace("?P<half>", "?:")
+        time_left = rf"(?=\d)(?<![^\W{_UNSPACED}])(?<![@\\/])(?<!\w[.:=_+])"
+        time_right = rf"(?![^\W{_UNSPACED}])(?![.:@=+&']\w)"
         self.times = tuple(
-            re.compile(pattern + right, re.IGNORECASE)
+            re.compile(pattern + time_right, re.IGNORECASE)
             for pattern in (
                 rf"(?<!\w)(?:(?P<half_before>{words.any_of('half_before')})|(?P<half_after>{words.any_of('half_after')}))"
                 rf" (?P<hour>\d\d?){half}?",
-                rf"{left}(?P<hour>\d\d?):(?P<minute>\d\d)(?::\d\d(?:\.\d+)?)?z?"
+                rf"{time_left}(?P<hour>\d\d?):(?P<minute>\d\d)(?::\d\d(?:\.\d+)?)?z?"
                 rf"(?: ?(?:{words.any_of('oclock')}))?{half}?",
-                rf"{left}(?P<hour>\d\d?)(?:\.(?P<minute>\d\d))? ?(?:{words.any_of('oclock')})"
+                rf"{time_left}(?P<hour>\d\d?)(?:\.(?P<minute>\d\d))? ?(?:{words.any_of('oclock')})"
                 rf"(?: (?P<minutes>\d\d)(?!\d))?{half}?",
-                rf"{left}(?P<hour>\d\d?) ?h ?(?P<rest>\d\d){half}?",
-                rf"{left}(?P<hour>\d\d?)(?: ?(?:{words.any_of('clock')}))?(?={unnamed_half}){half}",
+                rf"{time_left}(?P<hour>\d\d?) ?h ?(?P<rest>\d\d)(?! ?m){half}?",
+                rf"{time_left}(?P<hour>\d\d?)(?: ?(?:{words.any_of('clock')}))?(?={unnamed_half}){half}",
             )
         )
         self.versions = re.compile(
-            rf"{left}(?P<word>{words.any_of('versions')})[. ]?(?P<number>\d+(?:\.\d+)*){right}(?!/\d)",
+            rf"{letter_left}(?P<word>{words.any_of('versions')})[. ]?(?P<number>\d+(?:\.\d+)*){right}(?!/\w)",
             re.IGNORECASE,
         )
         of = rf"(?:(?:{words.any_of('of')}) )?"
         year = rf"(?:,? {of}(?P<year>\d{{4}})(?!\w|:\d))?"
+        article = rf"(?:(?:{words.any_of('day_articles')}) )?"
+        ordinal = r"st|nd|rd|th|er|\.|\u00ba|\u00b0"
         self.dates = tuple(
-            re.compile(left + pattern)
+            re.compile(pattern)
             for pattern in (
-                r"(?P<before>\d{4})([-/.])(?P<first>\d\d?)\2(?P<second>\d\d?)(?:T(?=\d\d:)|(?![\w-]))",
-                rf"(?P<first>\d\d?)([-/.])(?P<second>\d\d?)\2(?P<year>\d{{4}}|\d\d){right}",
-                rf"(?P<day>\d\d?)(?:st|nd|rd|th|er|\.|\u00ba)? {of}(?P<month>{months})(?!\w)\.?{year}",
-                rf"(?P<month>{months})\.? (?:the )?(?P<day>\d\d?)(?:st|nd|rd|th)?"
+                left + r"(?P<before>\d{4})([-/.])(?P<first>\d\d?)\2(?P<second>\d\d?)(?:T(?=\d\d:)|(?![\w-]))",
+                rf"{left}(?P<first>\d\d?)([-/.])(?P<second>\d\d?)\2(?P<year>\d{{4}}|\d\d){right}",
+                rf"{left}(?:(?P<last>\d\d?)(?:{ordinal})?{between}{article})?(?P<day>\d\d?)(?:{ordinal})? "
+                rf"{of}(?P<month>{months})(?!\w)\.?{year}",
+                rf"{letter_left}(?P<month>{months})\.? (?:the )?(?P<day>\d\d?)(?:st|nd|rd|th)?"
                 rf"(?:{between}(?P<last>\d\d?)(?![\w:.]))?{year}(?!\w|[.,:]\d)",
-                rf"(?P<first>\d\d?)/(?P<second>\d\d?){right}(?!/)",
-                r"(?P<first>\d\d?)\.(?P<second>\d\d?)(?P<point>\.)(?!\w)",
+                rf"{left}(?P<first>\d\d?)/(?P<second>\d\d?){right}(?!/)",
+                left + r"(?P<first>\d\d?)\.(?P<second>\d\d?)(?P<point>\.)(?!\w)",
             )
         )
         self.months = re.compile(rf"(?<!\w)(?:{months})(?!\w)")
@@ -400,9 +491,14 @@ class _Patterns:
             rf"(?P<label>_|[(\[]|(?<!\w)(?:{words.any_of('unit_labels')}) )?"
             rf"(?<![^\W_])(?P<unit>{long_units})(?!\w)"
         )
+        self.rates = re.compile(
+            rf"(?!(?:{words.any_of('not_rates')})(?!\w))"
+            rf"(?:(?<!\w)(?:{words.any_of('rates')}) |(?<={TAKEN})/)(?P<unit>{long_units})(?!\w)"
+        )
         self.single_units = re.compile(
             rf"(?<!\w)(?:{words.any_of('articles')}) ?(?P<unit>{long_units})(?!\w)", re.IGNORECASE
         )
+        self.moments = re.compile(rf"(?<!\w)(?:{words.any_of('moments')})(?!\w)", re.IGNORECASE)
         self.durations = re.compile(rf"(?<!\w)(?:{words.any_of('durations')})(?!\w)", re.IGNORECASE)
 
 

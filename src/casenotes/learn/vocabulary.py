@@ -13,6 +13,10 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
+ANY_LANGUAGE = "any"
+DISTINCT = 6
+"""Number words of so many letters mean the same in every language that has them."""
+
 
 class NumberWords(NamedTuple):
     """The number words of a language, and the words that multiply."""
@@ -20,6 +24,13 @@ class NumberWords(NamedTuple):
     pattern: re.Pattern[str]
     values: Mapping[str, int]
     scales: Mapping[str, int]
+
+    @classmethod
+    def of(cls, values: Mapping[str, int], scales: Mapping[str, int]) -> NumberWords:
+        """The words with their pattern."""
+        words = any_of([*values, *scales])
+        pattern = re.compile(rf"(?<![\w./@-])(?:{words})(?!\w)(?![./@_]\w)", re.IGNORECASE)
+        return cls(pattern, values, scales)
 
 
 class Vocabulary:
@@ -36,6 +47,8 @@ class Vocabulary:
         self.weekdays = _positions(data["weekdays"]) | _positions(data["short_weekdays"])
         self.day_halves = {word: half for half, words in data["day_halves"].items() for word in words}
         self.durations = {phrase: amount for amount, phrases in data["durations"].items() for phrase in phrases}
+        self.moments = {word: time for time, words in data["moments"].items() for word in words}
+        self.halves = re.compile(rf"(?<![\w.,])(\d{{1,9}}) (?:{any_of(data['and_a_half'])})(?!\w)")
         self.hours = frozenset(data["clock"])
         self.everyday = {token: group for group in data["everyday"] for token in group}
         self.abbreviations = frozenset(data["abbreviations"])
@@ -43,18 +56,28 @@ class Vocabulary:
         self.known_words: dict[str, frozenset[str]] = {}
         self.number_words: dict[str, NumberWords] = {}
         self.loose_numbers: dict[str, tuple[re.Pattern[str], Mapping[str, str]]] = {}
+        common: set[str] = set()
+        distinct: dict[str, int] = {}
+        distinct_loose: dict[str, str] = {}
         scales = {word: factor for word, factor in self.scales.items() if len(word) > 2}
         for language, lists in data["numbers"].items():
             values = {word: int(value) for value, words in lists["words"].items() for word in words}
-            loose = {word: value for value, words in lists["also"].items() for word in words}
-            loose |= {word: str(value) for word, value in values.items() if value < 2}
-            words = any_of([*values, *scales])
-            pattern = re.compile(rf"(?<![\w./@-])(?:{words})(?!\w)(?![./@_]\w)", re.IGNORECASE)
-            self.number_words[language] = NumberWords(pattern, values, scales)
+            counts = {word: value for value, words in lists["counts"].items() for word in words}
+            counts |= {word: str(value) for word, value in values.items() if value < 2}
+            ordinals = {word: value for value, words in lists["ordinals"].items() for word in words}
+            loose = {word: f"number:{value}" for word, value in ordinals.items()}
+            loose |= {word: f"bare:{value}" for word, value in counts.items()}
+            self.number_words[language] = NumberWords.of(values, scales)
+            distinct |= {word: value for word, value in values.items() if len(word) >= DISTINCT}
+            distinct_loose |= {word: value for word, value in loose.items() if len(word) >= DISTINCT}
             self.loose_numbers[language] = _words(loose), loose
+            common |= set(lists["common"])
             self.known_words[language] = frozenset(
                 [*lists["common"], *(word for word, value in values.items() if value > 1)]
             )
+        self.number_words[ANY_LANGUAGE] = NumberWords.of(distinct, scales)
+        self.loose_numbers[ANY_LANGUAGE] = _words(distinct_loose), distinct_loose
+        self.function_words = frozenset(common)
         self._data = data
 
     def units_of(self, spelling: str) -> Sequence[str]:
@@ -83,15 +106,22 @@ class Vocabulary:
 
 
 def any_of(words: Iterable[str]) -> str:
-    """A pattern for any of some words, the longest first."""
-    return "|".join(re.escape(word) for word in sorted(set(words), key=lambda word: (-len(word), word)))
+    """A pattern for any of some words, the longest first; common beginnings are tried once."""
+    tails: dict[str, list[str]] = {}
+    for word in sorted(set(words)):
+        tails.setdefault(word[:1], []).append(word[1:])
+    is_optional = bool(tails.pop("", None))
+    branches = [re.escape(first) + any_of(rest) for first, rest in tails.items()]
+    if not branches:
+        return ""
+    pattern = branches[0] if len(branches) == 1 and not is_optional else f"(?:{'|'.join(branches)})"
+    return f"{pattern}?" if is_optional else pattern
 
 
 def _any_case(words: Iterable[str]) -> str:
     known = set(words)
     lower = {word for word in known if word == word.casefold()}
-    exact = any_of(known - lower)
-    return f"{exact}|(?i:{any_of(lower)})" if exact else f"(?i:{any_of(lower)})"
+    return f"(?:{any_of(known - lower)}|(?i:{any_of(lower)}))"
 
 
 def _words(words: Iterable[str]) -> re.Pattern[str]:

@@ -74,6 +74,9 @@ class PrivateLoop:
         self._entered: AbstractAsyncContextManager[Any] | None = None
         self._leaving: Future[None] | None = None
         self._thread = threading.Thread(target=self._serve, name="casenotes-loop", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; `close` ends it, even if this was interrupted."""
         self._thread.start()
 
     def _serve(self) -> None:
@@ -137,27 +140,31 @@ class PrivateLoop:
         """
         if os.getpid() != self._process or sys.is_finalizing():
             return
+        if self._thread.ident is None:
+            self._loop.close()
+            return
         with self._gate:
-            if not self._is_closing:
-                self._is_closing = True
+            self._is_closing = True
+            if self._leaving is None:
                 self._leaving = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
-                self._leaving.add_done_callback(lambda _done: self._loop.call_soon_threadsafe(self._loop.stop))
         if threading.current_thread() is not self._thread:
             self._thread.join()
-            if self._leaving is not None:
-                leaving, self._leaving = self._leaving, None
-                leaving.result()
+            self._leaving.result()
 
     async def _leave(self) -> None:
         try:
             if self._entering is not None:
                 await end([self._entering])
-            if self._entered is not None:
-                await self._entered.__aexit__(None, None, None)
+            entered, self._entered = self._entered, None
+            if entered is not None:
+                await entered.__aexit__(None, None, None)
         finally:
-            await end(asyncio.all_tasks() - {asyncio.current_task()} - closing_tasks())
-            await wait_for_closing()  # of an opening that was interrupted
-            await asyncio.get_running_loop().shutdown_asyncgens()
+            try:
+                await end(asyncio.all_tasks() - {asyncio.current_task()} - closing_tasks())
+                await wait_for_closing()  # of an opening that was interrupted
+                await self._loop.shutdown_asyncgens()
+            finally:
+                self._loop.call_soon(self._loop.stop)
 
 
 class Memory:
@@ -190,6 +197,7 @@ class Memory:
     def _opened(cls, opening: AbstractAsyncContextManager[_async.Memory]) -> Iterator[Memory]:
         loop = PrivateLoop()
         try:
+            loop.start()
             try:
                 yield cls(loop.enter(opening), loop)
             finally:

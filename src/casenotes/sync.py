@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -72,7 +72,8 @@ class PrivateLoop:
         self._is_closing = False
         self._entering: asyncio.Task[Any] | None = None
         self._entered: AbstractAsyncContextManager[Any] | None = None
-        self._leaving: Future[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="casenotes-loop", daemon=True)
 
     def start(self) -> None:
@@ -84,12 +85,13 @@ class PrivateLoop:
         self._loop.close()
         for call in self._calls.copy():  # a task that ignored its cancellation: nobody else will answer it
             call.cancel()
+        self._has_ended.set()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for a coroutine; raise where waiting would never end."""
         try:
             call = self._submit(work)
-        except BaseException:
+        except Exception:  # but not an interruption, which may come when the loop has it already
             work.close()
             raise
         try:
@@ -145,11 +147,18 @@ class PrivateLoop:
             return
         with self._gate:
             self._is_closing = True
-            if self._leaving is None:
-                self._leaving = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
+        with suppress(RuntimeError):  # the loop is closed already
+            self._loop.call_soon_threadsafe(self._start_leaving)
         if threading.current_thread() is not self._thread:
+            self._has_ended.wait()  # once interrupted, `join` does not wait again before Python 3.13
             self._thread.join()
-            self._leaving.result()
+            if self._leaving is not None:
+                self._leaving.result()
+
+    def _start_leaving(self) -> None:
+        """Once, however often `close` was interrupted and called again."""
+        if self._leaving is None:
+            self._leaving = self._loop.create_task(self._leave())
 
     async def _leave(self) -> None:
         try:

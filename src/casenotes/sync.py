@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -72,8 +72,12 @@ class PrivateLoop:
         self._is_closing = False
         self._entering: asyncio.Task[Any] | None = None
         self._entered: AbstractAsyncContextManager[Any] | None = None
-        self._leaving: Future[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="casenotes-loop", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; `close` ends it, even if this was interrupted."""
         self._thread.start()
 
     def _serve(self) -> None:
@@ -81,12 +85,13 @@ class PrivateLoop:
         self._loop.close()
         for call in self._calls.copy():  # a task that ignored its cancellation: nobody else will answer it
             call.cancel()
+        self._has_ended.set()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for a coroutine; raise where waiting would never end."""
         try:
             call = self._submit(work)
-        except BaseException:
+        except Exception:  # but not an interruption, which may come when the loop has it already
             work.close()
             raise
         try:
@@ -137,27 +142,38 @@ class PrivateLoop:
         """
         if os.getpid() != self._process or sys.is_finalizing():
             return
+        if self._thread.ident is None:
+            self._loop.close()
+            return
         with self._gate:
-            if not self._is_closing:
-                self._is_closing = True
-                self._leaving = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
-                self._leaving.add_done_callback(lambda _done: self._loop.call_soon_threadsafe(self._loop.stop))
+            self._is_closing = True
+        with suppress(RuntimeError):  # the loop is closed already
+            self._loop.call_soon_threadsafe(self._start_leaving)
         if threading.current_thread() is not self._thread:
+            self._has_ended.wait()  # once interrupted, `join` does not wait again before Python 3.13
             self._thread.join()
             if self._leaving is not None:
-                leaving, self._leaving = self._leaving, None
-                leaving.result()
+                self._leaving.result()
+
+    def _start_leaving(self) -> None:
+        """Once, however often `close` was interrupted and called again."""
+        if self._leaving is None:
+            self._leaving = self._loop.create_task(self._leave())
 
     async def _leave(self) -> None:
         try:
             if self._entering is not None:
                 await end([self._entering])
-            if self._entered is not None:
-                await self._entered.__aexit__(None, None, None)
+            entered, self._entered = self._entered, None
+            if entered is not None:
+                await entered.__aexit__(None, None, None)
         finally:
-            await end(asyncio.all_tasks() - {asyncio.current_task()} - closing_tasks())
-            await wait_for_closing()  # of an opening that was interrupted
-            await asyncio.get_running_loop().shutdown_asyncgens()
+            try:
+                await end(asyncio.all_tasks() - {asyncio.current_task()} - closing_tasks())
+                await wait_for_closing()  # of an opening that was interrupted
+                await self._loop.shutdown_asyncgens()
+            finally:
+                self._loop.call_soon(self._loop.stop)
 
 
 class Memory:
@@ -190,6 +206,7 @@ class Memory:
     def _opened(cls, opening: AbstractAsyncContextManager[_async.Memory]) -> Iterator[Memory]:
         loop = PrivateLoop()
         try:
+            loop.start()
             try:
                 yield cls(loop.enter(opening), loop)
             finally:

@@ -105,7 +105,7 @@ async def warmed_up(url: str) -> dict[str, int]:
     return held(url)
 
 
-async def test_r14_07_cancelled_closings_release_everything(store_url: str) -> None:
+async def test_r15_07_cancelled_closings_release_everything(store_url: str) -> None:
     chance = random.Random(7)
     before = await warmed_up(store_url)
     for _ in range(ROUNDS):
@@ -117,7 +117,7 @@ async def test_r14_07_cancelled_closings_release_everything(store_url: str) -> N
         assert len(await memory.history(SCOPE, 10_000)) == 2 * (ROUNDS + 1)
 
 
-async def test_r14_07_cancelled_openings_release_everything(store_url: str) -> None:
+async def test_r15_07_cancelled_openings_release_everything(store_url: str) -> None:
     chance = random.Random(7)
     before = await warmed_up(store_url)
 
@@ -130,7 +130,7 @@ async def test_r14_07_cancelled_openings_release_everything(store_url: str) -> N
     assert await left_over(store_url, before) == {}
 
 
-def test_r14_07_a_loop_that_ends_during_a_closing_leaves_nothing(store_url: str) -> None:
+def test_r15_07_a_loop_that_ends_during_a_closing_leaves_nothing(store_url: str) -> None:
     """`asyncio.run` cancels whatever is left, the closing in the background too."""
     chance = random.Random(7)
     before = asyncio.run(warmed_up(store_url))
@@ -147,7 +147,7 @@ def test_r14_07_a_loop_that_ends_during_a_closing_leaves_nothing(store_url: str)
     assert asyncio.run(left_over(store_url, before)) == {}
 
 
-def test_r14_07_a_synchronous_memory_that_is_interrupted_leaves_nothing(store_url: str) -> None:
+def test_r15_07_a_synchronous_memory_that_is_interrupted_leaves_nothing(store_url: str) -> None:
     """At any moment of opening, using and closing it, as by Ctrl-C."""
     chance = random.Random(7)
 
@@ -174,7 +174,7 @@ def test_r14_07_a_synchronous_memory_that_is_interrupted_leaves_nothing(store_ur
     assert asyncio.run(left_over(store_url, before)) == {}
 
 
-async def test_r14_07_a_second_close_waits_for_the_first(store_url: str) -> None:
+async def test_r15_07_a_second_close_waits_for_the_first(store_url: str) -> None:
     before = held(store_url)
     store = create_store(store_url)
     await store.open()
@@ -190,7 +190,7 @@ async def test_r14_07_a_second_close_waits_for_the_first(store_url: str) -> None
     await store.close()
 
 
-def test_r14_07_a_closing_that_ctrl_c_interrupts_in_the_chat_leaves_nothing(store_url: str) -> None:
+def test_r15_07_a_closing_that_ctrl_c_interrupts_in_the_chat_leaves_nothing(store_url: str) -> None:
     before = asyncio.run(warmed_up(store_url))
     usual = signal.signal(signal.SIGUSR1, interrupt)
     try:

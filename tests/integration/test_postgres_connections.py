@@ -61,7 +61,7 @@ async def opened(url: str, **settings: float) -> Store:
     return store
 
 
-async def test_r14_01_connections_that_were_ended_while_idle_cost_no_call(postgres_url: str) -> None:
+async def test_r15_01_connections_that_were_ended_while_idle_cost_no_call(postgres_url: str) -> None:
     store = await opened(postgres_url)
     for kind in ("append", "read"):
         await asyncio.gather(*(store.append(Scope("a", f"u{n}", "t"), [said(kind)]) for n in range(20)))
@@ -75,7 +75,7 @@ async def test_r14_01_connections_that_were_ended_while_idle_cost_no_call(postgr
 
 
 @pytest.mark.parametrize("name", ["history", "changes", "spaces", "stats"])
-async def test_r14_02_a_read_that_loses_its_connection_is_repeated(postgres_url: str, name: str) -> None:
+async def test_r15_02_a_read_that_loses_its_connection_is_repeated(postgres_url: str, name: str) -> None:
     store = await opened(postgres_url)
     await store.append(ANN, [said("one")])
     calls = {
@@ -93,7 +93,7 @@ async def test_r14_02_a_read_that_loses_its_connection_is_repeated(postgres_url:
 
 
 @pytest.mark.parametrize("statement", [HOLD_ROW, HOLD_TABLE])
-async def test_r14_02_a_write_that_loses_its_connection_before_commit_is_repeated(
+async def test_r15_02_a_write_that_loses_its_connection_before_commit_is_repeated(
     postgres_url: str, statement: str
 ) -> None:
     store = await opened(postgres_url)
@@ -106,7 +106,7 @@ async def test_r14_02_a_write_that_loses_its_connection_before_commit_is_repeate
     await store.close()
 
 
-async def test_r14_03_a_connection_lost_at_commit_is_told(postgres_url: str) -> None:
+async def test_r15_03_a_connection_lost_at_commit_is_told(postgres_url: str) -> None:
     store = await opened(postgres_url)
     with psycopg.connect(postgres_url, autocommit=True) as owner:
         owner.execute("CREATE SEQUENCE tries")
@@ -125,7 +125,7 @@ async def test_r14_03_a_connection_lost_at_commit_is_told(postgres_url: str) -> 
     await store.close()
 
 
-async def test_r14_04_a_lock_is_waited_for_no_longer_than_the_setting(postgres_url: str) -> None:
+async def test_r15_04_a_lock_is_waited_for_no_longer_than_the_setting(postgres_url: str) -> None:
     config = Settings(storage=StorageSettings(lock_timeout_seconds=0.3))
     async with Memory.open(postgres_url, model="", embedder=HashEmbedder(16), config=config) as memory:
         await memory.append(ANN, "one")
@@ -146,7 +146,7 @@ async def test_r14_04_a_lock_is_waited_for_no_longer_than_the_setting(postgres_u
         assert (await memory.begin(ANN, "two")).message_ids
 
 
-async def test_r14_05_writers_of_a_locked_user_hold_up_nobody_else(postgres_url: str) -> None:
+async def test_r15_05_writers_of_a_locked_user_hold_up_nobody_else(postgres_url: str) -> None:
     store = await opened(postgres_url)
     await store.append(ANN, [said("first")])
     with held(postgres_url, HOLD_ROW):
@@ -162,7 +162,7 @@ async def test_r14_05_writers_of_a_locked_user_hold_up_nobody_else(postgres_url:
     await store.close()
 
 
-async def test_r14_05_writers_that_have_to_queue_wait_no_longer_than_for_a_connection(
+async def test_r15_05_writers_that_have_to_queue_wait_no_longer_than_for_a_connection(
     postgres_url: str,
 ) -> None:
     store = await opened(postgres_url, busy_timeout_seconds=0.3, max_queued_writes=3)
@@ -178,7 +178,7 @@ async def test_r14_05_writers_that_have_to_queue_wait_no_longer_than_for_a_conne
     await store.close()
 
 
-async def test_r14_06_a_memory_works_behind_a_pooler_and_leaves_nothing_in_its_sessions(
+async def test_r15_06_a_memory_works_behind_a_pooler_and_leaves_nothing_in_its_sessions(
     pgbouncer_url: str, emptied_postgres_url: str
 ) -> None:
     async with Memory.open(pgbouncer_url, model="", embedder=HashEmbedder(16)) as memory:
@@ -208,7 +208,7 @@ async def test_r14_06_a_memory_works_behind_a_pooler_and_leaves_nothing_in_its_s
         client.close()
 
 
-async def test_r14_06_several_processes_may_migrate_at_once_behind_a_pooler(
+async def test_r15_06_several_processes_may_migrate_at_once_behind_a_pooler(
     pgbouncer: str, empty_postgres_url: str
 ) -> None:
     name = psycopg.conninfo.conninfo_to_dict(empty_postgres_url)["dbname"]

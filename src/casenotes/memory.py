@@ -37,6 +37,7 @@ from casenotes.types import (
     Briefing,
     ChildScope,
     Context,
+    ContextItem,
     Entry,
     Episode,
     Hit,
@@ -641,6 +642,16 @@ class Memory:
         from casenotes.curate.forget import Selection
 
         return await self._curator.forget(scope, Selection(entry_id, thread_id, message_id, query), dry_run)
+
+    async def turn_context(self, scope: Scope, turn_id: str) -> list[ContextItem]:
+        """The memories found for a turn: those its model was shown, and those left out, with the reason.
+
+        They are known from the turn's first `step` or its end on. What was erased since is missing.
+        """
+        from casenotes.recall.hits import read_context_items
+
+        items = await self._store.entries.turn_items(scope, turn_id)
+        return await read_context_items(self._store, scope, items)
 
     async def explain(self, entry_id: str, *, scope: Scope | None = None) -> Explanation:
         """Where an entry came from and what has happened to it; a scope leaves out all others."""

@@ -27,6 +27,7 @@ from casenotes.types import (
     Briefing,
     ChildScope,
     Context,
+    ContextItem,
     Entry,
     Episode,
     Hit,
@@ -320,6 +321,10 @@ class Memory:
         """See `casenotes.Memory.forget`."""
         given = {"entry_id": entry_id, "thread_id": thread_id, "message_id": message_id, "query": query}
         return self._run(self._memory.forget(scope, **given, dry_run=dry_run))
+
+    def turn_context(self, scope: Scope, turn_id: str) -> list[ContextItem]:
+        """See `casenotes.Memory.turn_context`."""
+        return self._run(self._memory.turn_context(scope, turn_id))
 
     def explain(self, entry_id: str, *, scope: Scope | None = None) -> Explanation:
         """See `casenotes.Memory.explain`."""

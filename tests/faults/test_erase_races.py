@@ -27,7 +27,7 @@ RACES = 50
 RACES_OF_LAYERS = 30
 
 TABLES = (
-    "scopes threads messages turns vectors entries evidence receipts shown leases model_usage revisions "
+    "scopes threads messages turns vectors entries evidence receipts leases model_usage revisions "
     "layer_states episodes events".split()
 )
 ROLE = "User Context/Role"

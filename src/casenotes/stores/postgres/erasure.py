@@ -23,7 +23,7 @@ from casenotes.stores.state_rows import renewed_states, stripped_states, texts_i
 from casenotes.types import Scope
 
 TABLES = (
-    "scopes threads messages turns vectors entries evidence receipts shown leases model_usage revisions "
+    "scopes threads messages turns vectors entries evidence receipts leases model_usage revisions "
     "layer_states episodes events observing observation_batches observations".split()
 )
 

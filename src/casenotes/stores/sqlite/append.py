@@ -13,7 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from casenotes.stores.base import TurnMark
+from casenotes.stores.base import Shown, TurnMark
+from casenotes.stores.learned_rows import extend_shown
 from casenotes.stores.observation_rows import message_tokens, watch_values
 from casenotes.stores.rows import check_repetition, encode_metadata, encode_parts, message_from_row
 from casenotes.types import Appended, Message
@@ -161,16 +162,24 @@ class Appender:
         if turn.parent:
             connection.execute(self._sql["note_parent"], values)
             connection.execute(self._sql["ensure_parent"], values)
-        if turn.shown:
-            items = [values | {"kind": item.kind, "id": item.id} for item in turn.shown]
-            connection.executemany(self._sql["put_shown"], items)
         if turn.status == "open":
             connection.execute(self._sql["abandon_open_turns"], values)
             connection.execute(self._sql["open_turn"], values)
         elif turn.status:
             connection.execute(self._sql["close_turn"], values)
+        if turn.shown:
+            self._note_shown(connection, values, turn.shown)
         if turn.watch:
             connection.execute(self._sql["watch_thread"], values | watch_values(turn.watch, micros))
+
+    def _note_shown(
+        self, connection: sqlite3.Connection, values: dict[str, Any], items: Sequence[Shown]
+    ) -> None:
+        record = connection.execute(self._sql["shown_record"], values).fetchone()
+        ids = json.dumps([item.id for item in items if item.kind == "message"])
+        places = connection.execute(self._sql["message_places"], values | {"ids": ids}).fetchall()
+        known = json.loads(record[0]) if record and record[0] else {}
+        connection.execute(self._sql["put_shown"], values | {"shown": extend_shown(known, items, places)})
 
 
 def _row(message: Message, request: AppendRequest, tail: _Tail) -> tuple[Any, ...]:

@@ -66,10 +66,18 @@ UPDATE messages SET turn_id = :turn
          WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
            AND t.status <> 'success'))
 
+-- name: shown_record
+SELECT shown FROM turns
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND turn_id = :turn
+
+-- name: message_places
+SELECT message_id, thread_id, seq FROM messages
+ WHERE agent_id = :agent AND resource_id = :resource AND message_id IN (SELECT value FROM json_each(:ids))
+ ORDER BY thread_id, seq
+
 -- name: put_shown
-INSERT INTO shown (agent_id, resource_id, thread_id, kind, item_id, turn_id)
-VALUES (:agent, :resource, :thread, :kind, :id, :turn)
-ON CONFLICT DO NOTHING
+UPDATE turns SET shown = :shown
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND turn_id = :turn
 
 -- name: history_before
 SELECT * FROM (
@@ -320,14 +328,33 @@ VALUES (:agent, :resource, :thread, :turn, :position, :status, :reason, :detail,
 
 -- name: shown
 -- In all turns of the thread, or up to one of them.
-SELECT s.kind, s.item_id, s.turn_id FROM shown AS s LEFT JOIN turns AS t
-    ON t.agent_id = s.agent_id AND t.resource_id = s.resource_id AND t.thread_id = s.thread_id
-   AND t.turn_id = s.turn_id
- WHERE s.agent_id = :agent AND s.resource_id = :resource AND s.thread_id = :thread
-   AND (:turn IS NULL OR s.turn_id = :turn OR t.first_seq <= (
+SELECT 'entry', e.value, t.turn_id FROM turns AS t CROSS JOIN json_each(t.shown, '$."".entries') AS e
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
+   AND (:turn IS NULL OR t.turn_id = :turn OR t.first_seq <= (
         SELECT u.first_seq FROM turns AS u
          WHERE u.agent_id = :agent AND u.resource_id = :resource AND u.thread_id = :thread
            AND u.turn_id = :turn))
+UNION ALL
+SELECT 'message', m.message_id, t.turn_id FROM turns AS t
+ CROSS JOIN json_each(t.shown, '$."".messages') AS p CROSS JOIN json_each(p.value) AS s JOIN messages AS m
+    ON m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = p.key AND m.seq = s.value
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
+   AND (:turn IS NULL OR t.turn_id = :turn OR t.first_seq <= (
+        SELECT u.first_seq FROM turns AS u
+         WHERE u.agent_id = :agent AND u.resource_id = :resource AND u.thread_id = :thread
+           AND u.turn_id = :turn))
+
+-- name: turn_items
+-- All that was found for one turn, by the reason for which it was left out, empty for what was shown.
+SELECT 'entry', e.value, t.turn_id, r.key FROM turns AS t
+ CROSS JOIN json_each(t.shown) AS r CROSS JOIN json_each(r.value, '$.entries') AS e
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread AND t.turn_id = :turn
+UNION ALL
+SELECT 'message', m.message_id, t.turn_id, r.key FROM turns AS t
+ CROSS JOIN json_each(t.shown) AS r CROSS JOIN json_each(r.value, '$.messages') AS p
+ CROSS JOIN json_each(p.value) AS s JOIN messages AS m
+    ON m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = p.key AND m.seq = s.value
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread AND t.turn_id = :turn
 
 -- name: receipts
 SELECT status, content, source, reason, detail, quotes, entry_id FROM receipts
@@ -563,10 +590,10 @@ SELECT DISTINCT q.entry_id FROM evidence AS q JOIN messages AS m
  ORDER BY q.entry_id
 
 -- name: never_shown
-SELECT entry_id FROM entries AS e
- WHERE agent_id = :agent AND resource_id = :resource AND status = 'active' AND NOT EXISTS (
-     SELECT 1 FROM shown AS s
-      WHERE s.agent_id = e.agent_id AND s.resource_id = e.resource_id AND s.kind = 'entry' AND s.item_id = e.entry_id)
+SELECT entry_id FROM entries
+ WHERE agent_id = :agent AND resource_id = :resource AND status = 'active' AND entry_id NOT IN (
+     SELECT e.value FROM turns AS t CROSS JOIN json_each(t.shown, '$."".entries') AS e
+      WHERE t.agent_id = :agent AND t.resource_id = :resource)
  ORDER BY entry_id
 
 -- name: entry_owner
@@ -646,12 +673,21 @@ DELETE FROM vectors AS v
          WHERE e.agent_id = v.agent_id AND e.resource_id = v.resource_id AND e.entry_id = v.item_id)))
 
 -- name: erase_shown
-DELETE FROM shown AS s
- WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread
-     OR (kind = 'message' AND NOT EXISTS (SELECT 1 FROM messages AS m
-         WHERE m.agent_id = s.agent_id AND m.resource_id = s.resource_id AND m.message_id = s.item_id))
-     OR (kind = 'entry' AND NOT EXISTS (SELECT 1 FROM entries AS e
-         WHERE e.agent_id = s.agent_id AND e.resource_id = s.resource_id AND e.entry_id = s.item_id)))
+-- What turns of other threads had found of it.
+UPDATE turns AS t SET shown = (
+    SELECT json_group_object(r.key, json_object(
+        'entries', json((SELECT json_group_array(e.value) FROM json_each(r.value, '$.entries') AS e
+             WHERE EXISTS (SELECT 1 FROM entries AS n
+                 WHERE n.agent_id = :agent AND n.resource_id = :resource AND n.entry_id = e.value))),
+        'messages', json((SELECT json_group_object(p.key, json(p.value)) FROM json_each(r.value, '$.messages') AS p
+             WHERE p.key <> :thread))))
+      FROM json_each(t.shown) AS r)
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND EXISTS (
+    SELECT 1 FROM json_each(t.shown) AS r
+     WHERE EXISTS (SELECT 1 FROM json_each(r.value, '$.messages') AS p WHERE p.key = :thread)
+        OR EXISTS (SELECT 1 FROM json_each(r.value, '$.entries') AS e
+            WHERE NOT EXISTS (SELECT 1 FROM entries AS n
+                WHERE n.agent_id = :agent AND n.resource_id = :resource AND n.entry_id = e.value)))
 
 -- name: erase_revisions
 DELETE FROM revisions AS r

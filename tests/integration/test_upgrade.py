@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from storage import run
 from casenotes.config import JobSettings
 from casenotes.stores.rows import migrations
 from casenotes.stores.sqlite.connect import APPLICATION_ID
+from casenotes.testing import HashEmbedder
 
 
 def first_schema(path: Path) -> sqlite3.Connection:
@@ -49,6 +51,7 @@ async def test_sqlite(tmp_path: Path) -> None:
 
 LOUD = "The fan of rack six was replaced because its bearing was loud."
 QUIET = "The door of lab two is green."
+VECTORS = (0.5, -0.5, 0.5, -0.5), (0.0, 0.6, 0.0, 0.8)
 FIFTH = f"""
     INSERT INTO scopes (agent_id, resource_id, change) VALUES ('support', 'mira', 3), ('support', 'jonas', 1);
     INSERT INTO threads (agent_id, resource_id, thread_id, last_seq, created_at, updated_at) VALUES
@@ -76,6 +79,12 @@ FIFTH = f"""
     INSERT INTO events (agent_id, resource_id, thread_id, position, name, data, created_at) GIVEN VALUES
         ('support', 'mira', 'tuesday', 1, 'turn.started', '{{}}', AT),
         ('support', 'mira', 'tuesday', 2, 'turn.finished', '{{}}', AT);
+    INSERT INTO spaces (space_id, model, dimensions, normalised, active) GIVEN
+    VALUES (7, 'hash-4', 4, TRUE, TRUE);
+    INSERT INTO vectors (agent_id, resource_id, space_id, kind, item_id, change, vector) VALUES
+        ('support', 'mira', 7, 'message', 'm1', 2, FIRST),
+        ('support', 'mira', 7, 'message', 'm2', 2, SECOND),
+        ('support', 'mira', 7, 'entry', 'e1', 3, FIRST), ('support', 'jonas', 7, 'message', 'm1', 1, SECOND);
 """
 """What the last release with a row for each item shown had stored, in the words that both databases have."""
 
@@ -86,7 +95,9 @@ def fifth_schema(request: pytest.FixtureRequest, sqlite_url: str) -> str:
     scripts = [script for number, _, script in migrations(f"casenotes.stores.{request.param}") if number <= 5]
     if request.param == "sqlite":
         connection = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))
-        for script in (*scripts, FIFTH.replace("AT", "1000000").replace("GIVEN", "")):
+        first, second = (f"x'{struct.pack('<4f', *numbers).hex()}'" for numbers in VECTORS)
+        rows = FIFTH.replace("FIRST", first).replace("SECOND", second)
+        for script in (*scripts, rows.replace("AT", "1000000").replace("GIVEN", "")):
             connection.executescript(script)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("PRAGMA user_version = 5")
@@ -99,14 +110,15 @@ def fifth_schema(request: pytest.FixtureRequest, sqlite_url: str) -> str:
         server.execute("CREATE TABLE casenotes.migrations (number integer, name text, applied_at timestamptz)")
         server.execute("INSERT INTO casenotes.migrations (number) SELECT generate_series(1, 5)")
         server.execute("SET search_path = casenotes, public")
-        rows = FIFTH.replace("AT", "now()").replace("GIVEN", "OVERRIDING SYSTEM VALUE")
-        for script in (*scripts, rows):
+        first, second = (f"'{list(numbers)}'" for numbers in VECTORS)
+        rows = FIFTH.replace("FIRST", first).replace("SECOND", second)
+        for script in (*scripts, rows.replace("AT", "now()").replace("GIVEN", "OVERRIDING SYSTEM VALUE")):
             server.execute(script.encode())
     return url
 
 
 async def test_r13_03_an_upgrade_keeps_what_was_said_and_what_was_shown(fifth_schema: str) -> None:
-    async with opened(fifth_schema) as memory:
+    async with opened(fifth_schema, embedder=HashEmbedder(4)) as memory:
         items = await memory.turn_context(LATER, "one")
         assert {(item.kind, item.id, item.left_out) for item in items} == {
             ("message", "m1", ""),
@@ -119,6 +131,13 @@ async def test_r13_03_an_upgrade_keeps_what_was_said_and_what_was_shown(fifth_sc
         assert [event.name for event in told[:2]] == ["turn.started", "turn.finished"]
         assert [message.text for message in await memory.history(MIRA)] == [LOUD, QUIET]
         assert [message.text for message in await memory.history(JONAS)] == ["The same id, of somebody else."]
+        vectors = (await memory._store.changes(MIRA, 7, 0)).vectors
+        assert {(row.kind, row.id): row.vector for row in vectors} == {
+            ("message", "m1"): struct.pack("<4e", *VECTORS[0]),
+            ("message", "m2"): struct.pack("<4e", *VECTORS[1]),
+            ("entry", "e1"): struct.pack("<4e", *VECTORS[0]),
+        }
+        assert len((await memory._store.changes(MIRA, 7, 2)).vectors) == 1
         assert all(finding.status != "failed" for finding in await memory.check())
         await memory.erase(MIRA, scrub=False)
         assert await memory.turn_context(LATER, "one") == []

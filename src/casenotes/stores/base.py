@@ -1,7 +1,7 @@
 """The store contract: operations over values, each bound to a scope inside the store.
 
 A backend passes when it passes `casenotes.testing.StoreContract`. Vectors travel as bytes
-(float32, little-endian), so that no backend needs numpy. A scope without resource is a scope of its
+(float16, little-endian), so that no backend needs numpy. A scope without resource is a scope of its
 own. `change` numbers grow by commit within a scope: whoever has seen change n asks for what came
 after it and misses nothing; `epoch` grows when something was removed and must be read anew.
 """

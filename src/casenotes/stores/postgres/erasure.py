@@ -72,7 +72,7 @@ class PostgresErasure:
         vectors = await self._access.fetch(scope, "stored_vectors", values)
         return [
             *(text.encode() for text in texts if text),
-            *(vector.to_numpy().astype("<f4").tobytes() for (vector,) in vectors),
+            *(vector.to_numpy().tobytes() for (vector,) in vectors),
         ]
 
     async def still_there(self, pieces: Sequence[bytes]) -> set[bytes]:

@@ -254,7 +254,7 @@ SELECT count(*) FROM threads AS t
 -- name: broken_vectors
 -- Vectors of the wrong size, or of items that do not exist.
 SELECT count(*) FROM vectors AS v JOIN spaces AS s ON s.space_id = v.space_id
- WHERE length(v.vector) <> 4 * s.dimensions
+ WHERE length(v.vector) <> 2 * s.dimensions
     OR (v.kind = 'message' AND NOT EXISTS (
         SELECT 1 FROM messages AS m
          WHERE m.agent_id = v.agent_id AND m.resource_id = v.resource_id AND m.message_id = v.item_id))

@@ -20,3 +20,12 @@ UPDATE casenotes.turns AS t SET shown = json_build_object('', json_build_object(
 ALTER TABLE casenotes.turns ALTER COLUMN shown SET STATISTICS 0;
 
 DROP TABLE casenotes.shown;
+
+-- 16 bits a number find the same; pgvector before 0.7 does not know them.
+DO $$
+BEGIN
+    IF to_regtype('halfvec') IS NOT NULL THEN
+        ALTER TABLE casenotes.vectors ALTER COLUMN vector TYPE halfvec USING vector::halfvec;
+        ALTER TABLE casenotes.vectors ALTER COLUMN vector SET STATISTICS 0;
+    END IF;
+END $$;

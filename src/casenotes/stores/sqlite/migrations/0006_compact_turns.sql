@@ -18,3 +18,5 @@ UPDATE turns AS t SET shown = json_object('', json_object(
           AND s.turn_id = t.turn_id);
 
 DROP TABLE shown;
+
+UPDATE vectors SET vector = half_floats(vector); -- 16 bits a number find the same

@@ -169,7 +169,7 @@ class TestPipes:
         with closing(sqlite3.connect(tmp_path / "casenotes.db")) as database:
             refusal = "BEGIN SELECT RAISE(FAIL, 'disk full'); END"
             database.execute(
-                f"CREATE TRIGGER full BEFORE INSERT ON messages WHEN NEW.role = 'assistant' {refusal}"
+                f"CREATE TRIGGER full BEFORE INSERT ON message_rows WHEN NEW.role = 'assistant' {refusal}"
             )
         told = piped(tmp_path, f"{FAN}\n", *me, code=1)
         assert "not saved; nothing is learned from it" in told.stdout

@@ -788,7 +788,7 @@ def turns_later(count: int, call: Callable[[], Any]) -> None:
 def refuse_answers(url: str, *, no_longer: bool = False) -> None:
     """Let the database refuse what assistants say."""
     refusal = (
-        "BEFORE INSERT ON messages WHEN NEW.role = 'assistant' BEGIN SELECT RAISE(FAIL, 'disk full'); END"
+        "BEFORE INSERT ON message_rows WHEN NEW.role = 'assistant' BEGIN SELECT RAISE(FAIL, 'disk full'); END"
     )
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
         database.execute("DROP TRIGGER full" if no_longer else f"CREATE TRIGGER full {refusal}")

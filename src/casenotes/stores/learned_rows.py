@@ -201,33 +201,23 @@ def turn_states(rows: Iterable[Sequence[Any]], time: Callable[[Any], datetime]) 
         yield TurnState(scope, turn_id, status, learning, attempts, error, time(due_at), layers)
 
 
-def extend_shown(
-    record: Mapping[str, Any], items: Iterable[Shown], places: Iterable[tuple[str, str | int, int]]
-) -> str:
+def extend_shown(record: Mapping[str, Any], items: Iterable[Shown], references: Mapping[str, str | int]) -> str:
     """The record of what was found for a turn as JSON, with further items; what was shown once stays so.
 
-    It lists items by the reason for which they were left out, empty for those that were shown: entries by id,
-    messages by their number in their thread. `places` are id, thread and number of the messages.
+    It lists items by the reason for which they were left out, empty for those that were shown: entries by their
+    id, messages by their reference. A message without one was erased since.
     """
-    reasons = {(thread, item): reason for reason, thread, item in _recorded_items(record)}
-    numbers = {message_id: (str(thread), number) for message_id, thread, number in places}
-    for item in items:
-        place = ("", item.id) if item.kind == "entry" else numbers.get(item.id)
-        if place and reasons.get(place) != "":  # a message without a place was erased since
-            reasons[place] = item.left_out
-    extended: dict[str, dict[str, Any]] = {}
-    for (thread, item_id), reason in reasons.items():
-        listed = extended.setdefault(reason, {"entries": [], "messages": {}})
-        (listed["messages"].setdefault(thread, []) if thread else listed["entries"]).append(item_id)
-    return json.dumps(extended, ensure_ascii=False, separators=(",", ":"))
-
-
-def _recorded_items(record: Mapping[str, Any]) -> Iterator[tuple[str, str, str | int]]:
-    """Reason, thread and id or number of each item; entries have no thread."""
+    reasons: dict[tuple[str, str | int], str] = {}
     for reason, listed in record.items():
-        yield from ((reason, "", entry_id) for entry_id in listed["entries"])
-        for thread, numbers in listed["messages"].items():
-            yield from ((reason, thread, number) for number in numbers)
+        reasons |= {(kind, item_id): reason for kind, ids in listed.items() for item_id in ids}
+    for item in items:
+        kind, item_id = ("entries", item.id) if item.kind == "entry" else ("messages", references.get(item.id))
+        if item_id is not None and reasons.get((kind, item_id)) != "":
+            reasons[kind, item_id] = item.left_out
+    extended: dict[str, dict[str, list[str | int]]] = {}
+    for (kind, item_id), reason in reasons.items():
+        extended.setdefault(reason, {}).setdefault(kind, []).append(item_id)
+    return json.dumps(extended, ensure_ascii=False, separators=(",", ":"))
 
 
 def usage_values(scope: Scope, day: str, usage: Mapping[str, Any]) -> Values:

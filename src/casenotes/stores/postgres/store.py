@@ -215,8 +215,8 @@ class PostgresStore:
     ) -> None:
         record = await (await connection.execute(self._sql["shown_record"], values)).fetchone()
         ids = [item.id for item in items if item.kind == "message"]
-        places = await connection.execute(self._sql["message_places"], {**values, "ids": ids})
-        shown = extend_shown((record and record[0]) or {}, items, await places.fetchall())
+        known = await connection.execute(self._sql["message_references"], {**values, "ids": ids})
+        shown = extend_shown((record and record[0]) or {}, items, dict(await known.fetchall()))
         await connection.execute(self._sql["put_shown"], {**values, "shown": shown})
 
     async def history(

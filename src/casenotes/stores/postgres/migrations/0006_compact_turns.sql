@@ -1,5 +1,5 @@
 -- What was found for a turn becomes one record of it, in place of a row and an index entry for each item:
--- {reason: {"entries": [id, …], "messages": {thread: [number, …], …}}, …}; the reason is empty for what was shown.
+-- {reason: {"entries": [id, …], "messages": [id, …]}, …}; the reason is empty for what was shown.
 
 ALTER TABLE casenotes.turns ADD COLUMN shown json;
 
@@ -7,12 +7,10 @@ UPDATE casenotes.turns AS t SET shown = json_build_object('', json_build_object(
     'entries', (SELECT coalesce(json_agg(s.item_id), '[]') FROM casenotes.shown AS s
         WHERE s.agent_id = t.agent_id AND s.resource_id = t.resource_id AND s.thread_id = t.thread_id
           AND s.turn_id = t.turn_id AND s.kind = 'entry'),
-    'messages', (SELECT coalesce(json_object_agg(p.thread_id, p.numbers), '{}') FROM (
-        SELECT m.thread_id, json_agg(m.seq) AS numbers FROM casenotes.shown AS s JOIN casenotes.messages AS m
+    'messages', (SELECT coalesce(json_agg(m.message_id), '[]') FROM casenotes.shown AS s JOIN casenotes.messages AS m
             ON m.agent_id = s.agent_id AND m.resource_id = s.resource_id AND m.message_id = s.item_id
          WHERE s.agent_id = t.agent_id AND s.resource_id = t.resource_id AND s.thread_id = t.thread_id
-           AND s.turn_id = t.turn_id AND s.kind = 'message'
-         GROUP BY m.thread_id) AS p)))
+           AND s.turn_id = t.turn_id AND s.kind = 'message')))
  WHERE EXISTS (SELECT 1 FROM casenotes.shown AS s
         WHERE s.agent_id = t.agent_id AND s.resource_id = t.resource_id AND s.thread_id = t.thread_id
           AND s.turn_id = t.turn_id);

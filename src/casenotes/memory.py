@@ -820,6 +820,10 @@ class Memory:
         """Size of the whole store."""
         return await self._store.stats()
 
+    async def table_sizes(self) -> dict[str, int]:
+        """Bytes of each table with its indexes, largest first; SQLite reads the whole file for it."""
+        return await self._store.table_sizes()
+
     async def index_size(self, scope: Scope) -> IndexSize:
         """What searching a scope takes in memory; loads the scope if it is not there yet."""
         return await self._searcher.index_size(scope)

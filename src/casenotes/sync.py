@@ -462,6 +462,10 @@ class Memory:
         """See `casenotes.Memory.stats`."""
         return self._run(self._memory.stats())
 
+    def table_sizes(self) -> dict[str, int]:
+        """See `casenotes.Memory.table_sizes`."""
+        return self._run(self._memory.table_sizes())
+
     def index_size(self, scope: Scope) -> IndexSize:
         """See `casenotes.Memory.index_size`."""
         return self._run(self._memory.index_size(scope))

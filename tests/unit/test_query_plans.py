@@ -27,8 +27,8 @@ WHOLE_STORE = {
     "stored_vectors",
 }
 BY_ID = (
-    "messages_by_id message_references hidden_messages passages put_message_vector drop_item_vectors claim_message "
-    "hide_message revise_message evidence_of end_run"
+    "messages_by_id message_references hidden_messages passages put_message_vector drop_item_vectors "
+    "claim_message hide_message revise_message evidence_of end_run"
 ).split()
 
 

@@ -353,6 +353,10 @@ class Store(Protocol):
         """Size of the whole store."""
         ...
 
+    async def table_sizes(self) -> dict[str, int]:
+        """Bytes of each table with its indexes, largest first; empty where the database cannot say."""
+        ...
+
     async def check(self) -> list[Finding]:
         """Prove its own health."""
         ...

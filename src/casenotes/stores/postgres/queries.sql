@@ -265,6 +265,10 @@ SELECT (SELECT count(*) FROM casenotes.scopes), (SELECT count(*) FROM casenotes.
           JOIN pg_namespace AS n ON n.oid = c.relnamespace
          WHERE n.nspname = 'casenotes' AND c.relkind = 'r')
 
+-- name: table_sizes
+SELECT c.relname::text, pg_total_relation_size(c.oid) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE n.nspname = 'casenotes' AND c.relkind = 'r' ORDER BY 2 DESC, 1
+
 -- name: server_facts
 SELECT current_setting('server_version'), current_setting('fsync'),
        current_setting('synchronous_commit'),

@@ -399,6 +399,10 @@ class PostgresStore:
         """See Store.stats."""
         return StoreStats(*(await self.fetch_all_scopes("stats"))[0])
 
+    async def table_sizes(self) -> dict[str, int]:
+        """See Store.table_sizes."""
+        return dict(await self.fetch_all_scopes("table_sizes"))
+
     async def check(self) -> list[Finding]:
         """See Store.check."""
         facts = (await self.fetch_all_scopes("server_facts"))[0]

@@ -277,6 +277,11 @@ SELECT (SELECT count(*) FROM scopes), (SELECT count(*) FROM threads), (SELECT co
        (SELECT count(*) FROM turns WHERE learning = 'queued'),
        (SELECT count(*) FROM turns WHERE learning = 'dead')
 
+-- name: table_sizes
+SELECT CASE o.tbl_name WHEN 'message_rows' THEN 'messages' ELSE coalesce(o.tbl_name, d.name) END, sum(d.pgsize)
+  FROM dbstat AS d LEFT JOIN sqlite_schema AS o ON o.name = d.name
+ WHERE d.aggregate = TRUE GROUP BY 1 ORDER BY 2 DESC, 1
+
 -- name: broken_threads
 -- Threads that would give out a sequence number twice.
 SELECT count(*) FROM threads AS t

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from casenotes.config import StorageSettings
+from casenotes.errors import StoreError
 from casenotes.stores.base import (
     Changes,
     Document,
@@ -374,6 +375,16 @@ class SqliteStore:
             lambda connection: connection.execute(sql).fetchone()
         )
         return StoreStats(*counts, sum(map(_size, self._files())))
+
+    async def table_sizes(self) -> dict[str, int]:
+        """See Store.table_sizes; every page is read for it."""
+        sql = self._sql["table_sizes"]
+        try:
+            return dict(await self._read(lambda connection: connection.execute(sql).fetchall()))
+        except StoreError as error:
+            if "no such table: dbstat" in str(error):  # an SQLite that was built without it
+                return {}
+            raise
 
     async def check(self) -> list[Finding]:
         """See Store.check."""

@@ -179,7 +179,7 @@ async def test_postgres(postgres_url: str) -> None:
             connection.execute(f"DROP TABLE casenotes.{table}")
         for column in ("first_seq", "learning", "attempts", "due_at", "error", "pending", "shown"):
             connection.execute(f"ALTER TABLE casenotes.turns DROP COLUMN {column}")
-        for column in ("turn_id", "hidden", "tokens"):
+        for column in ("turn_id", "hidden", "tokens", "number"):
             connection.execute(f"ALTER TABLE casenotes.messages DROP COLUMN {column}")
         for column in ("run_seq", "parent_id", "apart", "tokens", "observe_at", "to_observe", "flush_at"):
             connection.execute(f"ALTER TABLE casenotes.threads DROP COLUMN {column}")

@@ -77,8 +77,8 @@ SELECT shown FROM casenotes.turns
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND turn_id = %(turn)s
 
 -- name: message_references
--- How a record of what was found names them.
-SELECT message_id, message_id FROM casenotes.messages
+-- How a record of what was found names them: by their numbers, which are short.
+SELECT message_id, number FROM casenotes.messages
  WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND message_id = ANY(%(ids)s)
 
 -- name: put_shown
@@ -360,9 +360,17 @@ VALUES (%(agent)s, %(resource)s, %(thread)s, %(turn)s, %(position)s, %(status)s,
 
 -- name: shown
 -- In all turns of the thread, or up to one of them.
-SELECT k.kind, i.value, t.turn_id
-  FROM casenotes.turns AS t CROSS JOIN (VALUES ('entry', 'entries'), ('message', 'messages')) AS k (kind, listed)
- CROSS JOIN json_array_elements_text(t.shown -> '' -> k.listed) AS i
+SELECT 'entry', e.value, t.turn_id
+  FROM casenotes.turns AS t CROSS JOIN json_array_elements_text(t.shown -> '' -> 'entries') AS e
+ WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
+   AND (%(turn)s::text IS NULL OR t.turn_id = %(turn)s OR t.first_seq <= (
+        SELECT u.first_seq FROM casenotes.turns AS u
+         WHERE u.agent_id = %(agent)s AND u.resource_id = %(resource)s AND u.thread_id = %(thread)s
+           AND u.turn_id = %(turn)s))
+UNION ALL
+SELECT 'message', m.message_id, t.turn_id
+  FROM casenotes.turns AS t CROSS JOIN json_array_elements_text(t.shown -> '' -> 'messages') AS n
+  JOIN casenotes.messages AS m ON m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.number = n.value::bigint
  WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
    AND (%(turn)s::text IS NULL OR t.turn_id = %(turn)s OR t.first_seq <= (
         SELECT u.first_seq FROM casenotes.turns AS u
@@ -371,10 +379,13 @@ SELECT k.kind, i.value, t.turn_id
 
 -- name: turn_items
 -- All that was found for one turn, by the reason for which it was left out, empty for what was shown.
-SELECT k.kind, i.value, t.turn_id, r.key
-  FROM casenotes.turns AS t CROSS JOIN json_each(t.shown) AS r
- CROSS JOIN (VALUES ('entry', 'entries'), ('message', 'messages')) AS k (kind, listed)
- CROSS JOIN json_array_elements_text(r.value -> k.listed) AS i
+SELECT 'entry', e.value, t.turn_id, r.key FROM casenotes.turns AS t CROSS JOIN json_each(t.shown) AS r
+ CROSS JOIN json_array_elements_text(r.value -> 'entries') AS e
+ WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s AND t.turn_id = %(turn)s
+UNION ALL
+SELECT 'message', m.message_id, t.turn_id, r.key FROM casenotes.turns AS t CROSS JOIN json_each(t.shown) AS r
+ CROSS JOIN json_array_elements_text(r.value -> 'messages') AS n
+  JOIN casenotes.messages AS m ON m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.number = n.value::bigint
  WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s AND t.turn_id = %(turn)s
 
 -- name: receipts
@@ -706,15 +717,15 @@ UPDATE casenotes.turns AS t SET shown = (
         'entries', (SELECT coalesce(json_agg(e.value), '[]') FROM json_array_elements_text(r.value -> 'entries') AS e
              WHERE EXISTS (SELECT 1 FROM casenotes.entries AS n
                  WHERE n.agent_id = %(agent)s AND n.resource_id = %(resource)s AND n.entry_id = e.value)),
-        'messages', (SELECT coalesce(json_agg(m.value), '[]') FROM json_array_elements_text(r.value -> 'messages') AS m
+        'messages', (SELECT coalesce(json_agg(m.value), '[]') FROM json_array_elements(r.value -> 'messages') AS m
              WHERE EXISTS (SELECT 1 FROM casenotes.messages AS n
-                 WHERE n.agent_id = %(agent)s AND n.resource_id = %(resource)s AND n.message_id = m.value))))
+                 WHERE n.agent_id = %(agent)s AND n.resource_id = %(resource)s AND n.number = m.value::text::bigint))))
       FROM json_each(t.shown) AS r)
  WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND EXISTS (
     SELECT 1 FROM json_each(t.shown) AS r
      WHERE EXISTS (SELECT 1 FROM json_array_elements_text(r.value -> 'messages') AS m
             WHERE NOT EXISTS (SELECT 1 FROM casenotes.messages AS n
-                WHERE n.agent_id = %(agent)s AND n.resource_id = %(resource)s AND n.message_id = m.value))
+                WHERE n.agent_id = %(agent)s AND n.resource_id = %(resource)s AND n.number = m.value::bigint))
         OR EXISTS (SELECT 1 FROM json_array_elements_text(r.value -> 'entries') AS e
             WHERE NOT EXISTS (SELECT 1 FROM casenotes.entries AS n
                 WHERE n.agent_id = %(agent)s AND n.resource_id = %(resource)s AND n.entry_id = e.value)))

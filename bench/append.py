@@ -24,7 +24,8 @@ from corpus import make_texts
 from casenotes import Memory, Message, Scope
 from casenotes.clock import SystemClock
 from casenotes.stores import create_store
-from casenotes.stores.rows import migrations, named_queries
+from casenotes.stores.rows import named_queries
+from casenotes.stores.sqlite.migrate import migrate
 
 CALLERS = 32
 
@@ -39,21 +40,22 @@ def connect(path: Path) -> sqlite3.Connection:
 def bare_commits(path: Path, texts: list[str], seconds: float) -> float:
     """The same rows in the same tables by a plain script: one thread, one commit a message."""
     connection = connect(path)
-    for _number, _name, script in migrations("casenotes.stores.sqlite"):
-        connection.executescript(script)
+    migrate(connection, path)
     sql = named_queries("casenotes.stores.sqlite")
+    scope = ("bench", "user-0")
+    thread = (*scope, "thread")
+    connection.execute(sql["add_scope"], scope)
+    connection.execute(sql["add_thread"], (*thread, 0))
     count, end = 0, time.perf_counter() + seconds
     while time.perf_counter() < end:
-        scope = ("bench", "user-0")
-        thread = (*scope, "thread")
         connection.execute("BEGIN IMMEDIATE")
         change, seq, _apart = connection.execute(sql["thread_state"], thread).fetchone()
-        seq, change = (seq or 0) + 1, (change or 0) + 1
         text = texts[count % len(texts)]
-        row = (*thread, f"m{count}", seq, "user", text, None, None, count, change, None, 0, 20)
+        tokens = 4 + len(text) // 4
+        row = (*thread, f"m{count}", seq + 1, "user", text, None, None, count, change + 1, None, 0, tokens)
         connection.execute(sql["insert_message"], row)
-        connection.execute(sql["advance_thread"], (*thread, seq, change, count, count, 20))
-        connection.execute(sql["advance_scope"], (*scope, change))
+        connection.execute(sql["advance_thread"], (*thread, seq + 1, change + 1, count, count, tokens))
+        connection.execute(sql["advance_scope"], (*scope, change + 1))
         connection.execute("COMMIT")
         count += 1
     connection.close()

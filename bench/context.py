@@ -31,7 +31,7 @@ from corpus import make_texts
 
 from casenotes import Context, Memory, Message, Scope, Settings, ToolCall, ToolResult
 from casenotes.config import ProfileSettings, SemanticRecallSettings
-from casenotes.models.embed import embed_texts
+from casenotes.models.embed import embed_texts, pack_vectors
 from casenotes.prompt import openai_messages
 from casenotes.stores.base import TurnMark
 from casenotes.stores.learning import Learned, NewEntry
@@ -87,9 +87,9 @@ async def fill_entries(memory: Memory, texts: list[str], source: Message) -> Non
             source.id,
             START + timedelta(minutes=number),
             [quote],
-            vector.tobytes(),
+            vector,
         )
-        for number, (text, vector) in enumerate(zip(texts, vectors, strict=True))
+        for number, (text, vector) in enumerate(zip(texts, pack_vectors(vectors), strict=True))
     ]
     assert await store.entries.save(
         THREAD, lease, Learned("filled", new, [], [], space.record.id, 10**9, START)

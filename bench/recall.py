@@ -25,6 +25,7 @@ import psutil
 from corpus import make_queries, make_texts, make_vectors
 
 from casenotes import Memory, Message, Scope
+from casenotes.models.embed import pack_vectors
 from casenotes.stores.base import VectorRow
 
 OWNER = Scope("bench", "owner", "thread")
@@ -66,7 +67,8 @@ async def fill(memory: Memory, scope: Scope, texts: list[str], vectors: np.ndarr
                 for first in part[::12]
             )
         )
-        rows = [VectorRow("message", str(i), vectors[i].tobytes()) for i in part]
+        packed = pack_vectors(vectors[part.start : part.stop])
+        rows = [VectorRow("message", str(i), vector) for i, vector in zip(part, packed, strict=True)]
         await store.put_vectors(scope, space_id, rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import secrets
@@ -32,27 +33,36 @@ def as_messages(given: Input, role: Role) -> tuple[Message, ...]:
 
 
 def new_id(now: datetime) -> str:
-    """A unique id that grows with time, so that new rows stand together in an index."""
+    """A unique id that grows with time, so that new rows stand together in an index.
+
+    Six bytes of milliseconds and nine of chance make 24 characters: a store repeats ids in many places.
+    """
     milliseconds = int(now.timestamp() * 1000)
-    return f"{milliseconds:012x}{secrets.token_hex(10)}"
+    return _base32(milliseconds.to_bytes(6, "big") + secrets.token_bytes(9))
+
+
+def _base32(data: bytes) -> str:
+    """Digits and lower-case letters that sort as the bytes do."""
+    return base64.b32hexencode(data).decode().lower()
 
 
 def with_identity(messages: Iterable[Message], prefix: str, first: int, now: datetime) -> list[Message]:
     """Give each message an id and a time where it has none.
 
     Ids follow from prefix, position and content: a repeated call saves nothing twice, and a call that
-    was cut off never stands in the way of another one.
+    was cut off never stands in the way of another one. They begin like the prefix, and so grow with time.
     """
     return [
-        replace(m, id=m.id or f"{prefix}:{first + i}:{_digest(m)}", created_at=_utc(m.created_at or now))
+        replace(m, id=m.id or _message_id(m, prefix, first + i), created_at=_utc(m.created_at or now))
         for i, m in enumerate(messages)
     ]
 
 
-def _digest(message: Message) -> str:
-    """Of all that is compared when a message is repeated: of a call its id, too."""
-    content = "\n".join([message.role, message.text, *map(_whole, message.parts)])
-    return hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:8]
+def _message_id(message: Message, prefix: str, position: int) -> str:
+    """The beginning of the prefix, the position, and 62 bits of all that is compared when it is repeated."""
+    content = "\n".join([f"{prefix}:{position}", message.role, message.text, *map(_whole, message.parts)])
+    digest = hashlib.sha256(content.encode("utf-8", "replace")).digest()
+    return prefix[:10] + _base32(bytes([min(position, 255)]) + digest)[:14]
 
 
 def _whole(part: Part) -> str:

@@ -38,6 +38,7 @@ from casenotes.types import (
     Briefing,
     ChildScope,
     Context,
+    ContextItem,
     Entry,
     Episode,
     Hit,
@@ -700,6 +701,16 @@ class Memory:
 
         return await self._curator.forget(scope, Selection(entry_id, thread_id, message_id, query), dry_run)
 
+    async def turn_context(self, scope: Scope, turn_id: str) -> list[ContextItem]:
+        """The memories found for a turn: those its model was shown, and those left out, with the reason.
+
+        They are known from the turn's first `step` or its end on. What was erased since is missing.
+        """
+        from casenotes.recall.hits import read_context_items
+
+        items = await self._store.entries.turn_items(scope, turn_id)
+        return await read_context_items(self._store, scope, items)
+
     async def explain(self, entry_id: str, *, scope: Scope | None = None) -> Explanation:
         """Where an entry came from and what has happened to it; a scope leaves out all others."""
         return await self._curator.explain(entry_id, scope)
@@ -868,6 +879,10 @@ class Memory:
     async def stats(self) -> StoreStats:
         """Size of the whole store."""
         return await self._store.stats()
+
+    async def table_sizes(self) -> dict[str, int]:
+        """Bytes of each table with its indexes, largest first; SQLite reads the whole file for it."""
+        return await self._store.table_sizes()
 
     async def index_size(self, scope: Scope) -> IndexSize:
         """What searching a scope takes in memory; loads the scope if it is not there yet."""

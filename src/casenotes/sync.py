@@ -27,6 +27,7 @@ from casenotes.types import (
     Briefing,
     ChildScope,
     Context,
+    ContextItem,
     Entry,
     Episode,
     Hit,
@@ -363,6 +364,10 @@ class Memory:
         given = {"entry_id": entry_id, "thread_id": thread_id, "message_id": message_id, "query": query}
         return self._run(self._memory.forget(scope, **given, dry_run=dry_run))
 
+    def turn_context(self, scope: Scope, turn_id: str) -> list[ContextItem]:
+        """See `casenotes.Memory.turn_context`."""
+        return self._run(self._memory.turn_context(scope, turn_id))
+
     def explain(self, entry_id: str, *, scope: Scope | None = None) -> Explanation:
         """See `casenotes.Memory.explain`."""
         return self._run(self._memory.explain(entry_id, scope=scope))
@@ -498,6 +503,10 @@ class Memory:
     def stats(self) -> StoreStats:
         """See `casenotes.Memory.stats`."""
         return self._run(self._memory.stats())
+
+    def table_sizes(self) -> dict[str, int]:
+        """See `casenotes.Memory.table_sizes`."""
+        return self._run(self._memory.table_sizes())
 
     def index_size(self, scope: Scope) -> IndexSize:
         """See `casenotes.Memory.index_size`."""

@@ -268,6 +268,19 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextItem:
+    """A memory found for a turn; `left_out` is the reason why the model was not shown it, else empty."""
+
+    kind: HitKind
+    id: str
+    text: str
+    created_at: datetime
+    thread_id: str | None
+    role: Role | None = None
+    left_out: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """What an agent knows about a user: values by field (`Section/Name`), and all of it as Markdown."""
 

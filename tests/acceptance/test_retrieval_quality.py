@@ -92,7 +92,7 @@ class WholeFloats(VectorTable):
             larger = np.zeros(self._rows.shape, np.float32)
             larger[: len(getattr(self, "exact", ()))] = getattr(self, "exact", 0)
             self.exact = larger
-        self.exact[rows] = np.frombuffer(b"".join(vectors), "<f4").reshape(len(rows), -1)
+        self.exact[rows] = np.frombuffer(b"".join(vectors), "<f2").reshape(len(rows), -1)
 
     def _products(self, *vectors: np.ndarray) -> list[np.ndarray]:
         return [self.exact[: self._count] @ vector for vector in vectors]

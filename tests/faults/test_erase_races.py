@@ -27,9 +27,16 @@ RACES = 50
 RACES_OF_LAYERS = 30
 
 TABLES = (
-    "scopes threads messages turns vectors entries evidence receipts shown leases model_usage revisions "
+    "scopes threads messages turns vectors entries evidence receipts leases model_usage revisions "
     "layer_states episodes events".split()
 )
+SQLITE_OWNERS = {
+    "messages": "SELECT s.resource_id FROM message_rows AS m LEFT JOIN scopes AS s ON s.number = m.scope",
+    "vectors": "SELECT s.resource_id FROM vectors AS v LEFT JOIN scopes AS s ON s.number = v.scope",
+    "events": "SELECT t.resource_id FROM events AS e LEFT JOIN threads AS t ON t.number = e.thread",
+}
+"""Whose rows they are, where they name their scope or thread by a number; nobody's if that is gone."""
+
 ROLE = "User Context/Role"
 KEEPER = "keeper of the old lighthouse"
 
@@ -66,10 +73,11 @@ async def one_race(memory: Memory, number: int) -> Scope:
 
 
 def rows_left(url: str, owners: list[Scope]) -> dict[str, int]:
-    names = {owner.resource_id for owner in owners}
-    found = {
-        table: sum(row[0] in names for row in run(url, f"SELECT resource_id FROM {table}")) for table in TABLES
-    }
+    names = {None, *(owner.resource_id for owner in owners)}
+    queries = {table: f"SELECT resource_id FROM {table}" for table in TABLES}
+    if url.startswith("sqlite"):
+        queries |= SQLITE_OWNERS
+    found = {table: sum(row[0] in names for row in run(url, query)) for table, query in queries.items()}
     return {table: count for table, count in found.items() if count}
 
 

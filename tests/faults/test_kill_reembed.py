@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from casenotes import Memory, Message, Scope
-from casenotes.models.embed import embed_texts
+from casenotes.models.embed import embed_texts, pack_vectors
 from casenotes.stores import create_store
 from casenotes.stores.base import active_space
 from casenotes.testing import HashEmbedder
@@ -56,7 +56,7 @@ async def check(url: str) -> int:
         assert len(texts) == MESSAGES
         assert len(changes.vectors) == MESSAGES, "the active space is always complete"
         expected = await embed_texts(embedder, [texts[row.id] for row in changes.vectors])
-        assert [row.vector for row in changes.vectors] == [vector.tobytes() for vector in expected]
+        assert [row.vector for row in changes.vectors] == pack_vectors(expected)
     assert all(finding.status != "failed" for finding in await store.check())
     await store.close()
     async with Memory.open(url, embedder=embedder) as memory:

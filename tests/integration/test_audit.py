@@ -48,14 +48,17 @@ def plant(url: str, ids: dict[str, str], agent: str = "support") -> None:
     def change(table: str, what: str, name: str, *values: object) -> None:
         run(url, f"UPDATE {table} SET {what} WHERE entry_id = ?", *values, ids[name])
 
+    rows, of_message = "messages", "item_id = ?"
+    if url.startswith("sqlite"):
+        rows, of_message = "message_rows", "message IN (SELECT number FROM messages WHERE message_id = ?)"
     change("evidence", "start = start + 1, stop = stop + 1", "moved")
     message = run(url, "SELECT message_id FROM evidence WHERE entry_id = ?", ids["changed"])[0][0]
-    run(url, "UPDATE messages SET text = 'Nothing of the kind, mail-3.' WHERE message_id = ?", message)
+    run(url, f"UPDATE {rows} SET text = 'Nothing of the kind, mail-3.' WHERE message_id = ?", message)
     message = run(url, "SELECT message_id FROM evidence WHERE entry_id = ?", ids["gone"])[0][0]
-    run(url, "DELETE FROM vectors WHERE item_id = ?", message)
-    run(url, "DELETE FROM messages WHERE message_id = ?", message)
+    run(url, f"DELETE FROM vectors WHERE {of_message}", message)
+    run(url, f"DELETE FROM {rows} WHERE message_id = ?", message)
     message = run(url, "SELECT message_id FROM evidence WHERE entry_id = ?", ids["role"])[0][0]
-    run(url, "UPDATE messages SET role = 'tool' WHERE message_id = ?", message)
+    run(url, f"UPDATE {rows} SET role = 'tool' WHERE message_id = ?", message)
     run(url, "DELETE FROM evidence WHERE entry_id = ?", ids["bare"])
     change("entries", "content = 'The greylist of mail-7 kept 4711 strangers waiting.'", "value")
     change("entries", "content = 'The console of mail-8 has the password: Xk29!vQp7'", "secret")

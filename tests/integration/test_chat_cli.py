@@ -125,10 +125,7 @@ def test_the_page_shows_what_happens(tmp_path: Path) -> None:
 
 def _without_what_changes(text: str) -> list[str]:
     """The lines, but for what was typed, empty ones, and the time and id of a message."""
-    lines = [
-        re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d|[0-9a-f]{32}:\d:[0-9a-f]{8}", "…", line)
-        for line in text.splitlines()
-    ]
+    lines = [re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d|[0-9a-v]{24}", "…", line) for line in text.splitlines()]
     return [line.rstrip() for line in lines if line.strip() and not line.startswith("you: ")]
 
 
@@ -172,7 +169,7 @@ class TestPipes:
         with closing(sqlite3.connect(tmp_path / "casenotes.db")) as database:
             refusal = "BEGIN SELECT RAISE(FAIL, 'disk full'); END"
             database.execute(
-                f"CREATE TRIGGER full BEFORE INSERT ON messages WHEN NEW.role = 'assistant' {refusal}"
+                f"CREATE TRIGGER full BEFORE INSERT ON message_rows WHEN NEW.role = 'assistant' {refusal}"
             )
         told = piped(tmp_path, f"{FAN}\n", *me, code=1)
         assert "not saved; nothing is learned from it" in told.stdout

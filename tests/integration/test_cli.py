@@ -239,7 +239,9 @@ def test_titles_survive_and_a_line_without_metadata_takes_none_away(filled: Cli)
 
 def test_stats_and_doctor(filled: Cli) -> None:
     assert filled.json("stats")["scopes"][0]["resource_id"] == "ann"
-    assert "messages" in filled("stats").stdout
+    assert filled.json("stats")["bytes_by_table"]["messages"] > 0
+    assert "messages" in (shown := filled("stats").stdout)
+    assert "Bytes by table" in shown
     findings = {f["name"]: f["status"] for f in filled.json("doctor")["findings"]}
     assert findings["store"] == findings["embedder"] == findings["integrity"] == "ok"
     assert "Nothing has failed" in filled("doctor").stdout

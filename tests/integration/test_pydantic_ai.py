@@ -33,6 +33,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 from pydantic_ai.toolsets import DynamicToolset, FunctionToolset
+from storage import run
 
 from casenotes import Memory, Scope, Settings, sync
 from casenotes.config import BudgetSettings, PlanSettings, StorageSettings
@@ -920,7 +921,9 @@ def turns_later(count: int, call: Callable[[], Any]) -> None:
 
 def refuse_answers(url: str, *, no_longer: bool = False) -> None:
     """Let the database refuse what assistants say."""
-    refusal = "BEFORE INSERT ON messages WHEN NEW.role = 'assistant' BEGIN SELECT RAISE(FAIL, 'disk full'); END"
+    refusal = (
+        "BEFORE INSERT ON message_rows WHEN NEW.role = 'assistant' BEGIN SELECT RAISE(FAIL, 'disk full'); END"
+    )
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
         database.execute("DROP TRIGGER full" if no_longer else f"CREATE TRIGGER full {refusal}")
 
@@ -949,7 +952,8 @@ async def read_a_word(agent: Agent[Any, Any]) -> None:
 
 async def roles_and_outcome(memory: Memory, scope: Scope = MIRA) -> tuple[list[str], str]:
     history = await memory.history(scope, 100)
-    turn = await memory._store.jobs.turn(scope, str(history[-1].id).partition(":")[0])
+    ((turn_id,),) = run(memory.location, "SELECT turn_id FROM messages WHERE message_id = ?", history[-1].id)
+    turn = await memory._store.jobs.turn(scope, turn_id)
     return [message.role for message in history], turn.status
 
 

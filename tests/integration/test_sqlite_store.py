@@ -61,7 +61,7 @@ async def test_files_are_private_and_settings_durable(tmp_path: Path) -> None:
 async def test_readers_cannot_write(tmp_path: Path) -> None:
     store = await opened(tmp_path / "s.db")
     with pytest.raises(StoreUnavailable, match="readonly"):
-        await store._read(lambda connection: connection.execute("DELETE FROM messages"))
+        await store._read(lambda connection: connection.execute("DELETE FROM message_rows"))
     await store.close()
 
 

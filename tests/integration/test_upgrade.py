@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 from dataclasses import replace
 from pathlib import Path
 
 import psycopg
-from conversation import LATER, MIRA, SAID, SKEW, entry, opened, proposes, settings, turn
+import pytest
+from conversation import JONAS, LATER, MIRA, SAID, SKEW, entry, opened, proposes, settings, turn
 from storage import run
 
 from casenotes.config import JobSettings
 from casenotes.stores.rows import migrations
 from casenotes.stores.sqlite.connect import APPLICATION_ID
+from casenotes.testing import HashEmbedder
 
 
 def first_schema(path: Path) -> sqlite3.Connection:
@@ -46,6 +49,100 @@ async def test_sqlite(tmp_path: Path) -> None:
         assert all(finding.status != "failed" for finding in await memory.check())
 
 
+LOUD = "The fan of rack six was replaced because its bearing was loud."
+QUIET = "The door of lab two is green."
+VECTORS = (0.5, -0.5, 0.5, -0.5), (0.0, 0.6, 0.0, 0.8)
+FIFTH = f"""
+    INSERT INTO scopes (agent_id, resource_id, change) VALUES ('support', 'mira', 3), ('support', 'jonas', 1);
+    INSERT INTO threads (agent_id, resource_id, thread_id, last_seq, created_at, updated_at) VALUES
+        ('support', 'mira', 'monday', 2, AT, AT), ('support', 'mira', 'tuesday', 1, AT, AT),
+        ('support', 'jonas', 'monday', 1, AT, AT);
+    INSERT INTO messages (agent_id, resource_id, message_id, thread_id, seq, role, text, created_at, change)
+    VALUES
+        ('support', 'mira', 'm1', 'monday', 1, 'user', '{LOUD}', AT, 1),
+        ('support', 'mira', 'm2', 'monday', 2, 'user', '{QUIET}', AT, 2),
+        ('support', 'mira', 'm3', 'tuesday', 1, 'user', 'Was the fan loud?', AT, 3),
+        ('support', 'jonas', 'm1', 'monday', 1, 'user', 'The same id, of somebody else.', AT, 1);
+    INSERT INTO entries (agent_id, resource_id, entry_id, content, content_hash, source, status, verified,
+                         thread_id, created_at, last_seen_at, change)
+    VALUES ('support', 'mira', 'e1', 'The fan was loud.', 'h', 'user_assertion', 'active', FALSE,
+            'monday', AT, AT, 2);
+    INSERT INTO turns (agent_id, resource_id, thread_id, turn_id, status, opened_at, closed_at, first_seq)
+    VALUES
+        ('support', 'mira', 'tuesday', 'one', 'success', AT, AT, 1),
+        ('support', 'mira', 'tuesday', 'two', 'success', AT, AT, 1);
+    INSERT INTO shown (agent_id, resource_id, thread_id, turn_id, kind, item_id) VALUES
+        ('support', 'mira', 'tuesday', 'one', 'message', 'm1'),
+        ('support', 'mira', 'tuesday', 'one', 'message', 'm2'),
+        ('support', 'mira', 'tuesday', 'one', 'message', 'gone'),
+        ('support', 'mira', 'tuesday', 'one', 'entry', 'e1');
+    INSERT INTO events (agent_id, resource_id, thread_id, position, name, data, created_at) GIVEN VALUES
+        ('support', 'mira', 'tuesday', 1, 'turn.started', '{{}}', AT),
+        ('support', 'mira', 'tuesday', 2, 'turn.finished', '{{}}', AT);
+    INSERT INTO spaces (space_id, model, dimensions, normalised, active) GIVEN
+    VALUES (7, 'hash-4', 4, TRUE, TRUE);
+    INSERT INTO vectors (agent_id, resource_id, space_id, kind, item_id, change, vector) VALUES
+        ('support', 'mira', 7, 'message', 'm1', 2, FIRST),
+        ('support', 'mira', 7, 'message', 'm2', 2, SECOND),
+        ('support', 'mira', 7, 'entry', 'e1', 3, FIRST), ('support', 'jonas', 7, 'message', 'm1', 1, SECOND);
+"""
+"""What the last release with a row for each item shown had stored, in the words that both databases have."""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def fifth_schema(request: pytest.FixtureRequest, sqlite_url: str) -> str:
+    """A store of schema 5."""
+    scripts = [script for number, _, script in migrations(f"casenotes.stores.{request.param}") if number <= 5]
+    if request.param == "sqlite":
+        connection = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))
+        first, second = (f"x'{struct.pack('<4f', *numbers).hex()}'" for numbers in VECTORS)
+        rows = FIFTH.replace("FIRST", first).replace("SECOND", second)
+        for script in (*scripts, rows.replace("AT", "1000000").replace("GIVEN", "")):
+            connection.executescript(script)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 5")
+        connection.close()
+        return sqlite_url
+    url: str = request.getfixturevalue("empty_postgres_url")
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("CREATE EXTENSION vector")
+        server.execute("CREATE SCHEMA casenotes")
+        server.execute("CREATE TABLE casenotes.migrations (number integer, name text, applied_at timestamptz)")
+        server.execute("INSERT INTO casenotes.migrations (number) SELECT generate_series(1, 5)")
+        server.execute("SET search_path = casenotes, public")
+        first, second = (f"'{list(numbers)}'" for numbers in VECTORS)
+        rows = FIFTH.replace("FIRST", first).replace("SECOND", second)
+        for script in (*scripts, rows.replace("AT", "now()").replace("GIVEN", "OVERRIDING SYSTEM VALUE")):
+            server.execute(script.encode())
+    return url
+
+
+async def test_r13_03_an_upgrade_keeps_what_was_said_and_what_was_shown(fifth_schema: str) -> None:
+    async with opened(fifth_schema, embedder=HashEmbedder(4)) as memory:
+        items = await memory.turn_context(LATER, "one")
+        assert {(item.kind, item.id, item.left_out) for item in items} == {
+            ("message", "m1", ""),
+            ("message", "m2", ""),
+            ("entry", "e1", ""),
+        }
+        assert await memory.turn_context(LATER, "two") == []
+        assert {item.id for item in await memory._store.entries.shown(LATER)} == {"m1", "m2", "e1"}
+        told = await memory.event_history(LATER)
+        assert [event.name for event in told[:2]] == ["turn.started", "turn.finished"]
+        assert [message.text for message in await memory.history(MIRA)] == [LOUD, QUIET]
+        assert [message.text for message in await memory.history(JONAS)] == ["The same id, of somebody else."]
+        vectors = (await memory._store.changes(MIRA, 7, 0)).vectors
+        assert {(row.kind, row.id): row.vector for row in vectors} == {
+            ("message", "m1"): struct.pack("<4e", *VECTORS[0]),
+            ("message", "m2"): struct.pack("<4e", *VECTORS[1]),
+            ("entry", "e1"): struct.pack("<4e", *VECTORS[0]),
+        }
+        assert len((await memory._store.changes(MIRA, 7, 2)).vectors) == 1
+        assert all(finding.status != "failed" for finding in await memory.check())
+        await memory.erase(MIRA, scrub=False)
+        assert await memory.turn_context(LATER, "one") == []
+
+
 async def test_a_migration_that_was_cut_off_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     """The half of the script that ran is undone, and the next opening does all of it."""
     path = tmp_path / "old.db"
@@ -68,7 +165,6 @@ async def test_postgres(postgres_url: str) -> None:
             "entries",
             "evidence",
             "receipts",
-            "shown",
             "leases",
             "model_usage",
             "revisions",
@@ -82,9 +178,9 @@ async def test_postgres(postgres_url: str) -> None:
             "observations",
         ):
             connection.execute(f"DROP TABLE casenotes.{table}")
-        for column in ("first_seq", "learning", "attempts", "due_at", "error", "pending"):
+        for column in ("first_seq", "learning", "attempts", "due_at", "error", "pending", "shown"):
             connection.execute(f"ALTER TABLE casenotes.turns DROP COLUMN {column}")
-        for column in ("turn_id", "hidden", "tokens"):
+        for column in ("turn_id", "hidden", "tokens", "number"):
             connection.execute(f"ALTER TABLE casenotes.messages DROP COLUMN {column}")
         for column in ("run_seq", "parent_id", "apart", "tokens", "observe_at", "to_observe", "flush_at"):
             connection.execute(f"ALTER TABLE casenotes.threads DROP COLUMN {column}")

@@ -267,7 +267,7 @@ class TestNothingIsLeft:
         assert scan([path], pieces_of([text.encode()]))[1]
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA secure_delete = OFF")
-        connection.execute("DELETE FROM messages")
+        connection.execute("DELETE FROM message_rows")
         connection.commit()
         connection.close()
         assert scan([path], pieces_of([text.encode()]))[1], "the words are still in a free part of the file"

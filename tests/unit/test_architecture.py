@@ -51,7 +51,7 @@ SPACES = {
 WORKERS = {"times_ahead", "dead_turns", "revive_turns", "revive_observing"}
 ERASING = {"count_erasure", "is_live", "fingerprints", "add_fingerprints", "drop_fingerprints"}
 WHOLE_STORE = {
-    "sqlite": {*SPACES, *WORKERS, *ERASING, "stats"},
+    "sqlite": {*SPACES, *WORKERS, *ERASING, "stats", "table_sizes"},
     "postgres": {
         *SPACES,
         *WORKERS,
@@ -62,6 +62,7 @@ WHOLE_STORE = {
         "hold_space",
         "sees_one_scope",
         "stats",
+        "table_sizes",
         "server_facts",
     },
 }

@@ -9,8 +9,8 @@ import pytest
 
 from casenotes.cli.chat_model import NOTHING, quote
 from casenotes.cli.chat_screen import learned_lines
-from casenotes.cli.chat_turn import Item, Told, was_shown
-from casenotes.types import Block, CandidateReceipt, Context, Hit, Receipt, Scope, Scores
+from casenotes.cli.chat_turn import Item, Told
+from casenotes.types import CandidateReceipt, Context, Receipt, Scope
 
 NOW = datetime(2026, 11, 2, 9, tzinfo=UTC)
 WAITS = "saved; still learning, /memory will show it"
@@ -75,19 +75,3 @@ def test_numbers_go_on_behind_what_was_shown() -> None:
         "rejected (evidence_not_found): Nobody said so.",
         "stored 2. It is\ufffd[2J loud.",
     ]
-
-
-def found(name: str, thread: str, at: datetime = NOW) -> Hit:
-    return Hit("message", name, "It is loud.", at, thread, name, (), Scores(0, 0, 0, 1, 0), "user")
-
-
-def test_only_what_the_model_has_seen_was_shown() -> None:
-    recalled = frozenset({("two", NOW.isoformat(), "It is loud.")})
-    turn = told(recalled=recalled, own=frozenset({"own"}))
-    assert was_shown(found("a", "two"), turn, NOW)
-    assert not was_shown(found("own", "two"), turn, NOW), "what the turn itself has said"
-    assert not was_shown(found("a", "one"), turn, NOW), "the same words in another thread"
-    assert not was_shown(found("a", "two", NOW - timedelta(1)), turn, NOW), "the same words another time"
-    in_block = told(context=Context((Block("memory", '- user said: "It is loud." (today)', 9, False),)))
-    assert was_shown(found("a", "two"), in_block, NOW)
-    assert not was_shown(found("a", "one"), in_block, NOW), "this thread is no block but the conversation"

@@ -26,8 +26,13 @@ def test_identity_follows_from_prefix_position_and_content() -> None:
     given = [Message("user", "a"), Message("user", "b", id="mine", created_at=berlin)]
     first, second = with_identity(given, "turn", 3, NOW)
     assert (first.id, first.created_at) == (with_identity(given, "turn", 3, NOW)[0].id, NOW)
-    assert first.id.startswith("turn:3:")
-    assert first.id != with_identity([Message("user", "other")], "turn", 3, NOW)[0].id
+    for other in (
+        with_identity([Message("user", "other")], "turn", 3, NOW),
+        with_identity([Message("assistant", "a")], "turn", 3, NOW),
+        with_identity(given, "turn", 4, NOW),
+        with_identity(given, "tusk", 3, NOW),
+    ):
+        assert first.id != other[0].id
     assert (second.id, second.created_at, second.created_at.tzinfo) == ("mine", NOW, UTC)
 
 
@@ -35,6 +40,17 @@ def test_new_ids_grow_with_time_and_never_repeat() -> None:
     ids = [new_id(NOW + timedelta(milliseconds=n)) for n in range(100)]
     assert ids == sorted(ids)
     assert len({new_id(NOW) for _ in range(100)}) == 100
+    assert ids[0] > f"{int(NOW.timestamp() * 1000):012x}{'f' * 20}", "behind those of stores from before"
+
+
+def test_r13_04_ids_are_short_and_those_of_a_turn_stand_together() -> None:
+    """A store repeats them in rows and indexes: of short messages they were a good part."""
+    turn_id = new_id(NOW)
+    messages = with_identity([Message("user", "a")] * 40, turn_id, 0, NOW)
+    ids = [message.id or "" for message in messages]
+    assert {len(turn_id), *map(len, ids)} == {24}
+    assert ids == sorted(set(ids)), "in order of their positions"
+    assert {message_id[:8] for message_id in ids} == {turn_id[:8]}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,11 @@ CENTRING = 0.5
 
 def unit_rows(count: int, dimensions: int = 48, seed: int = 1) -> np.ndarray:
     rows = np.random.default_rng(seed).standard_normal((count, dimensions)) + 0.3
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float16).astype(np.float32)
+
+
+def packed(row: np.ndarray) -> bytes:
+    return row.astype("<f2").tobytes()
 
 
 def filled(rows: np.ndarray, batch: int = 7) -> VectorTable:
@@ -18,7 +22,7 @@ def filled(rows: np.ndarray, batch: int = 7) -> VectorTable:
     for start in range(0, len(rows), batch):
         part = range(start, min(start + batch, len(rows)))
         table.grow(part[-1] + 1)
-        table.fill(list(part), [rows[i].tobytes() for i in part])
+        table.fill(list(part), [packed(rows[i]) for i in part])
     return table
 
 
@@ -80,7 +84,7 @@ def test_a_vector_that_changes_replaces_its_old_part_of_the_centre() -> None:
     table = filled(rows)
     table.similarities(query, CENTRING)
     rows[2] = unit_rows(1, seed=9)[0]
-    table.fill([2], [rows[2].tobytes()])
+    table.fill([2], [packed(rows[2])])
     found = table.similarities(query, CENTRING)
     assert found.centred == pytest.approx(centred_by_definition(rows, query, CENTRING), abs=1e-4)
 
@@ -95,9 +99,9 @@ def test_a_damaged_vector_leaves_its_row_missing_and_the_rest_alone(bad: float) 
     rows, query = unit_rows(6), unit_rows(1, seed=2)[0]
     table = filled(rows)
     table.grow(7)
-    table.fill([6], [np.full(48, bad, dtype=np.float32).tobytes()])
+    table.fill([6], [packed(np.full(48, bad))])
     assert (table.missing, table.missing_rows(), table.has(6)) == (1, [6], False)
     found = table.similarities(query, CENTRING)
     assert found.centred[:6] == pytest.approx(centred_by_definition(rows, query, CENTRING), abs=1e-4)
-    table.fill([6], [rows[0].tobytes()])
+    table.fill([6], [packed(rows[0])])
     assert table.missing == 0

@@ -25,7 +25,7 @@ from casenotes.cli.profile import print_profile
 from casenotes.cli.search import print_hits
 from casenotes.errors import CasenotesError, UsageError
 from casenotes.memory import Memory
-from casenotes.types import Outcome, Scope
+from casenotes.types import ContextItem, Outcome, Scope
 
 T = TypeVar("T")
 MOST_LISTED = 10
@@ -97,7 +97,8 @@ def _memory(desk: Desk, state: State, query: str) -> None:
     owner = state.scope.owner
     if query:
         hits = desk.wait(state.memory.recall(owner, query, MOST_LISTED))
-        state.listed = [Item(hit.kind, hit.id, hit.content, hit) for hit in hits]
+        sources = [ContextItem(h.kind, h.id, h.content, h.created_at, h.thread_id, h.role) for h in hits]
+        state.listed = [Item(source.kind, source.id, source.text, source) for source in sources]
         print_hits(hits)
         return
     rows = desk.wait(state.memory.ledger(owner, limit=100))
@@ -117,8 +118,8 @@ def _why(desk: Desk, state: State, which: str) -> None:
     for item in items:
         if item.kind == "entry":
             print_explanation(desk.wait(state.memory.explain(item.id, scope=state.scope.owner)))
-        elif item.hit:
-            print_message(item.hit)
+        elif item.source:
+            print_message(item.source)
 
 
 def _forget(desk: Desk, state: State, which: str) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from casenotes.cli.chat_turn import Item, Told
 from casenotes.cli.output import console, errors, excerpt, print_json, safe
-from casenotes.types import CandidateReceipt, Context, Hit, Receipt, Scope
+from casenotes.types import CandidateReceipt, Context, ContextItem, Receipt, Scope
 
 EXCERPT_CHARACTERS = 160
 
@@ -57,18 +57,20 @@ def print_told(told: Told, learns: bool) -> None:
 def print_items(items: Sequence[tuple[str, Item]]) -> None:
     """Memories with the numbers by which they can be named."""
     for number, (what, item) in enumerate(items, 1):
-        dim(f"{what} {number}. {_spoken_by(item.hit)}{excerpt(item.content, EXCERPT_CHARACTERS)}", 2)
+        dim(f"{what} {number}. {_spoken_by(item.source)}{excerpt(item.content, EXCERPT_CHARACTERS)}", 2)
 
 
-def _spoken_by(hit: Hit | None) -> str:
-    return f"{hit.role or hit.kind}, thread {excerpt(hit.thread_id or '-', 40)}: " if hit else ""
+def _spoken_by(source: ContextItem | None) -> str:
+    if source is None:
+        return ""
+    return f"{source.role or source.kind}, thread {excerpt(source.thread_id or '-', 40)}: "
 
 
-def print_message(hit: Hit) -> None:
+def print_message(message: ContextItem) -> None:
     """A message that was quoted, whole, and where it was said."""
-    where = f"thread {excerpt(hit.thread_id or '-', 80)}, message {excerpt(hit.id, 80)}"
-    console.print(Text(f"{hit.role}  {hit.created_at:%Y-%m-%d %H:%M}  {where}", style="bold"))
-    console.print(Padding(Text(safe(hit.content)), (0, 0, 0, 3), expand=False))
+    where = f"thread {excerpt(message.thread_id or '-', 80)}, message {excerpt(message.id, 80)}"
+    console.print(Text(f"{message.role}  {message.created_at:%Y-%m-%d %H:%M}  {where}", style="bold"))
+    console.print(Padding(Text(safe(message.text)), (0, 0, 0, 3), expand=False))
 
 
 def learned_lines(told: Told, learns: bool) -> list[str]:

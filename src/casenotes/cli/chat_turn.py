@@ -9,13 +9,11 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from pydantic_ai import Agent
 from pydantic_ai.messages import (
     AgentStreamEvent,
-    FunctionToolResultEvent,
     PartDeltaEvent,
     PartStartEvent,
     TextPart,
@@ -26,16 +24,9 @@ from pydantic_ai.run import AgentRunResultEvent
 from casenotes.cli.chat_model import Partner
 from casenotes.errors import CasenotesError
 from casenotes.integrations.pydantic_ai import MemoryCapability
-from casenotes.layers.episodic import block_lines
 from casenotes.masking import mask
 from casenotes.memory import Memory
-from casenotes.recall.render import inert
-from casenotes.types import RECALL_TOOL, Context, Hit, HitKind, Outcome, Receipt, Scope
-
-MOST_SHOWN = 50
-
-Source = tuple[str | None, str, str]
-"""Thread, time and words of something that was said: the tool gives no ids to the model."""
+from casenotes.types import Context, ContextItem, HitKind, Outcome, Receipt, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +36,12 @@ class Item:
     kind: HitKind
     id: str
     content: str
-    hit: Hit | None = None
+    source: ContextItem | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A turn as it ended; `context` is None until a model was asked, `receipt` until something was learned.
-
-    `recalled` is what the model has looked up, `own` the ids of the turn's messages.
-    """
+    """A turn as it ended; `context` is None until a model was asked, `receipt` until something was learned."""
 
     scope: Scope
     question: str
@@ -62,8 +50,7 @@ class Told:
     error: str = ""
     is_saved: bool = False
     context: Context | None = None
-    recalled: frozenset[Source] = frozenset()
-    own: frozenset[str] = frozenset()
+    turn_id: str = ""
     shown: tuple[Item, ...] = ()
     receipt: Receipt | None = None
 
@@ -107,8 +94,8 @@ class Talk:
         except Exception as error:  # providers have errors of many kinds, and none of them ends the chat
             problem = mask(f"{type(error).__name__}: {error}")
             told = replace(told, answer=found.text, outcome="failure", error=problem)
-        told = replace(told, context=self.context, recalled=frozenset(found.recalled))
-        return replace(told, is_saved=True, own=frozenset(self.saved.message_ids)) if self.saved else told
+        told = replace(told, context=self.context)
+        return replace(told, is_saved=True, turn_id=self.saved.turn_id) if self.saved else told
 
     async def _answer(self, scope: Scope, question: str, say: Callable[[str], None], found: _Found) -> str:
         model = self.partner.model_for(question)
@@ -125,16 +112,15 @@ class Talk:
                 await self.memory.finish(scope, outcome)
 
     async def shown_in(self, told: Told) -> Told:
-        """The turn with what its model was shown: what memory finds for the question and stood there."""
-        if told.context is None:
+        """The turn with what its model was shown or has looked up."""
+        if not told.is_saved:
             return told
         try:
-            hits = await self.memory.recall(told.scope.owner, told.question, MOST_SHOWN)
+            found = await self.memory.turn_context(told.scope, told.turn_id)
         except CasenotesError:
             return told
-        now = datetime.now(UTC)
-        seen = (hit for hit in hits if was_shown(hit, told, now))
-        return replace(told, shown=tuple(Item(hit.kind, hit.id, hit.content, hit) for hit in seen))
+        shown = [item for item in found if not item.left_out]
+        return replace(told, shown=tuple(Item(item.kind, item.id, item.text, item) for item in shown))
 
     async def learned_from(self, told: Told, seconds: float) -> Told:
         """The turn with its receipt, as far as it was learned from in that time."""
@@ -151,7 +137,6 @@ class _Found:
 
     text: str = ""
     output: str = ""
-    recalled: list[Source] = field(default_factory=list)
 
     def pieces(self, event: AgentStreamEvent | AgentRunResultEvent[Any]) -> Iterator[str]:
         """The words in an event; a new part of an answer begins on a new line."""
@@ -161,26 +146,7 @@ class _Found:
             yield self._add(f"\n{event.part.content}" if self.text else event.part.content)
         elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
             yield self._add(event.delta.content_delta)
-        elif isinstance(event, FunctionToolResultEvent) and event.part.tool_name == RECALL_TOOL:
-            found = event.part.content if isinstance(event.part.content, dict) else {}
-            self.recalled += [
-                (hit["thread_id"], hit["created_at"], hit["content"]) for hit in found.get("hits", ())
-            ]
 
     def _add(self, piece: str) -> str:
         self.text += piece
         return piece
-
-
-def was_shown(hit: Hit, told: Told, now: datetime) -> bool:
-    """Whether the model has looked a hit up or seen it in a block; never what the turn itself said."""
-    if hit.id in told.own or told.context is None:
-        return False
-    if (hit.thread_id, hit.created_at.isoformat(), hit.content) in told.recalled:
-        return True
-    return hit.thread_id != told.scope.thread_id and _stands_in(told.context.text, hit, now)
-
-
-def _stands_in(text: str, hit: Hit, now: datetime) -> bool:
-    """Whether a block shows a hit: as the line that it would be there."""
-    return any(inert(line) in text for line in block_lines([hit], now))

@@ -25,6 +25,11 @@ from casenotes.stores.observations import Observing
 MEASURED_MESSAGES = 10_000
 """`stats` loads the index of one scope up to this size to see what a message takes."""
 
+MEASURED_BYTES = 2**31
+"""And measures the tables of a store up to this size, as SQLite reads all of it."""
+
+LISTED_TABLES = 8
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
@@ -37,7 +42,7 @@ def stats_command(
     limit: Annotated[int, typer.Option(min=1, help="How many scopes to list, largest first.")] = 20,
     json: Json = False,
 ) -> None:
-    """Show how much the store holds, overall and by scope, and what a message takes on disk and in memory."""
+    """Show what the store holds, overall and by scope, the bytes of its tables, and what a message takes."""
     overview = asyncio.run(_overview(db))
     largest = sorted(overview.scopes, key=lambda size: -size.messages)
     if json:
@@ -46,6 +51,7 @@ def stats_command(
                 "store": overview.location,
                 "total": overview.stats,
                 "bytes_per_message": overview.bytes_per_message,
+                "bytes_by_table": overview.table_sizes,
                 "scopes": largest,
             }
         )
@@ -68,6 +74,9 @@ def stats_command(
     if sizes := overview.bytes_per_message:
         heading("Bytes a message")
         print_table([name.replace("_", " ") for name in sizes], [[round(size) for size in sizes.values()]])
+    if largest_tables := list(overview.table_sizes.items())[:LISTED_TABLES]:
+        heading("Bytes by table, with indexes")
+        print_table(["table", "bytes"], [[name, f"{size:,}"] for name, size in largest_tables])
     heading("Scopes")
     print_table(
         ["agent", "resource", "threads", "messages", "entries"],
@@ -85,12 +94,15 @@ class Overview:
     stats: StoreStats
     scopes: Sequence[ScopeSize]
     bytes_per_message: Mapping[str, float]
+    table_sizes: Mapping[str, int]
 
 
 async def _overview(db: str | None) -> Overview:
     async with open_memory(db) as memory:
         stats, scopes = await memory.stats(), await memory.scopes()
-        return Overview(memory.location, stats, scopes, await _bytes_per_message(memory, stats, scopes))
+        per_message = await _bytes_per_message(memory, stats, scopes)
+        tables = await memory.table_sizes() if stats.bytes <= MEASURED_BYTES else {}
+        return Overview(memory.location, stats, scopes, per_message, tables)
 
 
 async def _bytes_per_message(

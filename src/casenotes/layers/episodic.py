@@ -25,7 +25,7 @@ from casenotes.learn.prompts import prompt
 from casenotes.learn.reflect_entries import reflect
 from casenotes.recall.render import age_label, entry_line, memory_block, message_line
 from casenotes.recall.search import Searcher
-from casenotes.stores.base import Shown
+from casenotes.stores.base import IN_THREAD, OVER_TOP_K, QUOTED, Shown
 from casenotes.tokens import TokenCounter
 from casenotes.tracing import span
 from casenotes.types import CandidateReceipt, Hit, HitKind
@@ -55,27 +55,35 @@ class EpisodicLayer(BaseLayer):
         """The block for the current input; empty if nothing is relevant."""
         if not self._settings.auto_inject:
             return Recalled(left_out=("auto_inject is off",))
-        hits, hidden = await self._search(request)
+        hits, left_out = await self._search(request)
         if not hits:
-            reason = "all that is relevant stands in this thread" if hidden else "nothing relevant"
-            return Recalled(left_out=(reason,))
+            reason = "all that is relevant stands in this thread" if left_out else "nothing relevant"
+            return Recalled("", left_out, (reason,))
         render = partial(self._rendered, now=request.now)
-        return Fitting(hits, render, self._count_tokens, "hits", _shown).within(request.max_tokens)
+        fitting = Fitting(hits, render, self._count_tokens, "hits", _shown, left_out=left_out)
+        return fitting.within(request.max_tokens)
 
-    async def _search(self, request: RecallRequest) -> tuple[list[Hit], bool]:
-        """The best entries, then messages where places are left; and whether entries were hidden."""
+    async def _search(self, request: RecallRequest) -> tuple[list[Hit], tuple[Shown, ...]]:
+        """The best entries, then messages where places are left; and what was found beside them."""
         limit = self._settings.auto_inject_top_k
         counts: dict[HitKind, int] = {"entry": 2 * limit}
         if self._settings.inject_messages == "fill":
             counts["message"] = 4 * limit
         found = await self._searcher.search_apart(request.scope, request.query, counts)
         entries = await self._searcher.read(request.scope, found["entry"], as_block=True)
-        shown = [hit for hit in entries if not stands_verbatim(hit, request.visible)][:limit]
+        verbatim = [hit for hit in entries if stands_verbatim(hit, request.visible)]
+        others = [hit for hit in entries if hit not in verbatim]
+        shown = others[:limit]
         quoted = {quote.message_id for hit in shown for quote in hit.evidence}
         free = limit - len(shown)
         fresh = [item for item in found.get("message", []) if item[1] not in quoted][: 2 * free]
         messages = await self._searcher.read(request.scope, fresh, as_block=True)
-        return [*shown, *messages[:free]], bool(entries) and not shown
+        left_out = [Shown("entry", hit.id, IN_THREAD) for hit in verbatim]
+        left_out += [Shown(hit.kind, hit.id, OVER_TOP_K) for hit in (*others[limit:], *messages[free:])]
+        left_out += [
+            Shown("message", item[1], QUOTED) for item in found.get("message", []) if item[1] in quoted
+        ]
+        return [*shown, *messages[:free]], tuple(left_out)
 
     def _rendered(self, hits: Sequence[Hit], now: datetime) -> str:
         guidance = self._settings.injection_prompt or prompt("memory_guidance")

@@ -18,7 +18,7 @@ from casenotes.layers.base import Layer, Recalled, RecallRequest
 from casenotes.layers.stored_state import States
 from casenotes.masking import mask
 from casenotes.recall.budget import Demand, allocate
-from casenotes.stores.base import Shown
+from casenotes.stores.base import OVER_BUDGET, Shown
 from casenotes.tasks import is_asked_to_stop, leave
 from casenotes.tokens import TokenCounter
 from casenotes.types import Block
@@ -162,7 +162,9 @@ class Gatherer:
         if shorter.tokens > share or not shorter.recalled.text:
             reasons = shorter.recalled.left_out if not shorter.recalled.text else ()
             reasons = reasons or (f"{answer.tokens} tokens, and there is room for {share}",)
-            return answer._replace(recalled=Recalled(left_out=reasons), tokens=0)
+            found = answer.recalled.shown
+            dropped = tuple(replace(item, left_out=item.left_out or OVER_BUDGET) for item in found)
+            return answer._replace(recalled=Recalled("", dropped, reasons), tokens=0)
         return shorter
 
     def _within(self, answer: Answer, room: int) -> Answer:

@@ -9,6 +9,7 @@ from datetime import datetime
 from casenotes.intake import new_id
 from casenotes.learn.work import Draft, Work
 from casenotes.masking import mask
+from casenotes.models.embed import pack_vectors
 from casenotes.stores.learning import Corroboration, Learned, NewEntry
 from casenotes.types import CandidateReceipt, CandidateStatus, Evidence
 
@@ -54,7 +55,7 @@ def _kept(work: Work, position: int, row: int, now: datetime) -> _Kept:
     times = {str(message.id): message.created_at or now for message in work.turn.messages}
     newest = max((quote.message_id for quote in evidence), key=lambda message: times[message], default=None)
     at = times[newest] if newest else max(times.values(), default=now)
-    vector = None if work.vectors is None else work.vectors[row].astype("<f4", copy=False).tobytes()
+    vector = None if work.vectors is None else pack_vectors(work.vectors[row : row + 1])[0]
     return _Kept(draft, draft.corroborates or new_id(now), evidence, newest, at, vector)
 
 

@@ -71,6 +71,17 @@ async def embed_queries(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     return unit_vectors(await embed(texts), Space.of(embedder), len(texts))
 
 
+def pack_vectors(matrix: Matrix) -> list[bytes]:
+    """Each row as stores keep it: 16-bit floats, little-endian."""
+    return [row.tobytes() for row in matrix.astype("<f2")]
+
+
+def unpack_vectors(packed: Sequence[bytes], dimensions: int) -> Matrix:
+    """The rows of such vectors."""
+    rows: Matrix = np.frombuffer(b"".join(packed), dtype="<f2").reshape(-1, dimensions).astype(np.float32)
+    return rows
+
+
 def unit_vectors(raw: Any, space: Space, count: int) -> Matrix:
     """The vectors as one float32 matrix with rows of length one."""
     try:

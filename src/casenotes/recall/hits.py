@@ -11,7 +11,8 @@ from casenotes.masking import mask, placeholder, secrets_in
 from casenotes.recall.index import Found
 from casenotes.recall.rank import Ranked
 from casenotes.stores.base import Store
-from casenotes.types import SPEAKERS, Entry, Evidence, Hit, Message, Scope
+from casenotes.stores.learning import ShownItem, by_kind
+from casenotes.types import SPEAKERS, ContextItem, Entry, Evidence, Hit, Message, Scope
 
 INLINE_CHARACTERS = 50_000
 """Longer messages are masked in a thread, beside the host's loop."""
@@ -101,6 +102,31 @@ async def read_entries(store: Store, scope: Scope, ids: Sequence[str]) -> dict[s
         entry.id: replace(entry, evidence=tuple(shown_quote(quote, messages) for quote in entry.evidence))
         for entry in entries.values()
     }
+
+
+async def read_context_items(store: Store, scope: Scope, items: Sequence[ShownItem]) -> list[ContextItem]:
+    """What was found for a turn, with its text as it may be shown; what was removed since is left out."""
+    ids = by_kind(items)
+    entries, messages = await asyncio.gather(
+        store.entries.get(scope, ids["entry"]), store.messages(scope, ids["message"])
+    )
+    return await asyncio.to_thread(_context_items, items, entries, messages)
+
+
+def _context_items(
+    items: Sequence[ShownItem], entries: Mapping[str, Entry], messages: Mapping[str, Message]
+) -> list[ContextItem]:
+    found = []
+    for item in items:
+        if item.kind == "entry":
+            if entry := entries.get(item.id):
+                place = (entry.created_at, entry.thread_id)
+                found.append(ContextItem("entry", item.id, entry.content, *place, left_out=item.left_out))
+        elif (message := messages.get(item.id)) and message.created_at:
+            place = (message.created_at, message.thread_id or "")
+            text = mask(message.search_text)
+            found.append(ContextItem("message", item.id, text, *place, message.role, item.left_out))
+    return found
 
 
 def _entry_hit(entry: Entry, ranked: Ranked, messages: Mapping[str, Message]) -> Hit:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from casenotes.config import usable_cores
-from casenotes.models.embed import Matrix
+from casenotes.models.embed import Matrix, unpack_vectors
 from casenotes.recall.lexical import Floats
 
 LARGEST = 32_767
@@ -56,7 +56,7 @@ class VectorTable:
     @property
     def stored_row_bytes(self) -> int:
         """Size of one vector as the store keeps it."""
-        return 4 * self._dimensions
+        return 2 * self._dimensions
 
     @property
     def missing(self) -> int:
@@ -85,8 +85,8 @@ class VectorTable:
 
     def fill(self, rows: list[int], vectors: list[bytes]) -> None:
         """Set those rows; a vector that is not finite or all zero is damaged and leaves its row missing."""
-        values = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self._dimensions)
-        usable = np.isfinite(values).all(axis=1) & values.any(axis=1)
+        values = unpack_vectors(vectors, self._dimensions)
+        usable = np.isfinite(values).all(axis=1) & np.any(values != 0, axis=1)
         if not usable.all():
             values, rows = values[usable], [row for row, good in zip(rows, usable, strict=True) if good]
         known = [row for row in rows if self._scales[row]]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from casenotes.errors import BadVector
 from casenotes.events import Events
-from casenotes.models.embed import Embedder, embed_texts
+from casenotes.models.embed import Embedder, embed_texts, pack_vectors
 from casenotes.recall.space import SpaceInUse
 from casenotes.speakers import name_of, searched_text
 from casenotes.stores.base import Store, Unembedded, VectorRow
@@ -202,8 +202,7 @@ async def make_vectors(embedder: Embedder, items: Sequence[Unembedded], *, speak
             [r for made in apart for r in made.rows], [u for made in apart for u in made.unusable]
         )
     rows = [
-        VectorRow(item.kind, item.id, vector.astype("<f4", copy=False).tobytes())
-        for item, vector in zip(items, matrix, strict=True)
+        VectorRow(item.kind, item.id, vector) for item, vector in zip(items, pack_vectors(matrix), strict=True)
     ]
     return MadeVectors(rows, [])
 
@@ -216,7 +215,7 @@ async def vectors_of(
     if not texts or embedder is None:
         return [None] * len(texts)
     try:
-        return [row.astype("<f4", copy=False).tobytes() for row in await embed_texts(embedder, texts)]
+        return [*pack_vectors(await embed_texts(embedder, texts))]
     except Exception as error:
         events.emit("embedding.failed", scope, error=f"{type(error).__name__}: {error}")
         return [None] * len(texts)

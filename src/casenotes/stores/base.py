@@ -1,7 +1,7 @@
 """The store contract: operations over values, each bound to a scope inside the store.
 
 A backend passes when it passes `casenotes.testing.StoreContract`. Vectors travel as bytes
-(float32, little-endian), so that no backend needs numpy. A scope without resource is a scope of its
+(float16, little-endian), so that no backend needs numpy. A scope without resource is a scope of its
 own. `change` numbers grow by commit within a scope: whoever has seen change n asks for what came
 after it and misses nothing; `epoch` grows when something was removed and must be read anew.
 """
@@ -24,13 +24,23 @@ from casenotes.types import Appended, EntryStatus, HitKind, Message, Role, Scope
 SpaceKey = tuple[str, int, bool]
 TurnStatus = Literal["open", "success", "failure", "aborted", "abandoned"]
 
+OVER_BUDGET = "over the token budget"
+OVER_TOP_K = "beyond auto_inject_top_k"
+IN_THREAD = "stands in this thread"
+QUOTED = "quoted by a shown entry"
+"""Why an item that was found is left out of a block; layers may give reasons of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An item that the model of a thread was shown, so that its echo is not learned again."""
+    """An item that was found for a turn, and why the model was not shown it if it was left out.
+
+    What it was shown is not learned again when it comes back as an echo.
+    """
 
     kind: HitKind
     id: str
+    left_out: str = ""
 
 
 class Watch(NamedTuple):
@@ -363,6 +373,10 @@ class Store(Protocol):
 
     async def stats(self) -> StoreStats:
         """Size of the whole store."""
+        ...
+
+    async def table_sizes(self) -> dict[str, int]:
+        """Bytes of each table with its indexes, largest first; empty where the database cannot say."""
         ...
 
     async def check(self) -> list[Finding]:

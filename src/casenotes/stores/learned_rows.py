@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from casenotes.errors import LeaseLost
-from casenotes.stores.base import Document
+from casenotes.stores.base import Document, Shown
 from casenotes.stores.learning import Corroboration, Learned, Lease, NewEntry, ReceiptRow, TurnState
 from casenotes.stores.revisions import NewRevision
 from casenotes.stores.rows import scope_key
@@ -199,6 +199,25 @@ def turn_states(rows: Iterable[Sequence[Any]], time: Callable[[Any], datetime]) 
             pending = EPISODIC  # closed by an older release, which knows no other layer
         layers = tuple(name for name in (pending or "").split(",") if name)
         yield TurnState(scope, turn_id, status, learning, attempts, error, time(due_at), layers)
+
+
+def extend_shown(record: Mapping[str, Any], items: Iterable[Shown], references: Mapping[str, str | int]) -> str:
+    """The record of what was found for a turn as JSON, with further items; what was shown once stays so.
+
+    It lists items by the reason for which they were left out, empty for those that were shown: entries by their
+    id, messages by their reference. A message without one was erased since.
+    """
+    reasons: dict[tuple[str, str | int], str] = {}
+    for reason, listed in record.items():
+        reasons |= {(kind, item_id): reason for kind, ids in listed.items() for item_id in ids}
+    for item in items:
+        kind, item_id = ("entries", item.id) if item.kind == "entry" else ("messages", references.get(item.id))
+        if item_id is not None and reasons.get((kind, item_id)) != "":
+            reasons[kind, item_id] = item.left_out
+    extended: dict[str, dict[str, list[str | int]]] = {}
+    for (kind, item_id), reason in reasons.items():
+        extended.setdefault(reason, {}).setdefault(kind, []).append(item_id)
+    return json.dumps(extended, ensure_ascii=False, separators=(",", ":"))
 
 
 def usage_values(scope: Scope, day: str, usage: Mapping[str, Any]) -> Values:

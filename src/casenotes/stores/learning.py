@@ -71,11 +71,12 @@ class TurnLog:
 
 @dataclass(frozen=True, slots=True)
 class ShownItem:
-    """An item that was shown in a thread, and in which of its turns last."""
+    """An item that was found for a turn, and why it was left out if the model was not shown it."""
 
     kind: HitKind
     id: str
     turn_id: str
+    left_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,10 @@ class EntryStore(Protocol):
 
     async def shown(self, scope: Scope, until_turn: str | None = None) -> list[ShownItem]:
         """What the thread's model was shown, up to the end of a turn where one is given."""
+        ...
+
+    async def turn_items(self, scope: Scope, turn_id: str) -> list[ShownItem]:
+        """What was found for one turn: shown, or left out and why."""
         ...
 
     async def receipts(self, scope: Scope, turn_id: str) -> list[CandidateReceipt]:

@@ -271,15 +271,53 @@ class LearningContract:
         assert len(await store.entries.ledger(ANN, None, 1)) == 1
 
     async def test_shown_items_are_kept_by_thread_and_turn(self, store: Store) -> None:
-        await finished_turn(store, turn_id="one", shown=[Shown("entry", "e1"), Shown("message", "m1")])
+        await store.append(ANN, [said("m1")])
+        found = [Shown("entry", "e1"), Shown("message", "m1"), Shown("entry", "e2", "too old")]
+        await finished_turn(store, turn_id="one", shown=found)
         await finished_turn(store, turn_id="two", shown=[Shown("entry", "e1")])
         assert set(await store.entries.shown(ANN)) == {
             ShownItem("entry", "e1", "one"),
             ShownItem("entry", "e1", "two"),
             ShownItem("message", "m1", "one"),
         }
-        assert await store.entries.shown(replace(ANN, thread_id="t2")) == []
-        assert await store.entries.shown(BOB) == []
+        assert set(await store.entries.turn_items(ANN, "one")) == {
+            ShownItem("entry", "e1", "one"),
+            ShownItem("entry", "e2", "one", "too old"),
+            ShownItem("message", "m1", "one"),
+        }
+        for elsewhere in (replace(ANN, thread_id="t2"), BOB):
+            assert await store.entries.shown(elsewhere) == []
+            assert await store.entries.turn_items(elsewhere, "one") == []
+
+    async def test_what_a_turn_has_shown_once_is_never_left_out(self, store: Store) -> None:
+        await store.append(ANN, [said("m1"), said("m2")])
+        await store.append(ANN, [said("m3")], TurnMark("one", "open", NOON))
+        for items in (
+            [Shown("message", "m1"), Shown("message", "m2", "too long"), Shown("message", "gone")],
+            [Shown("message", "m1", "too long"), Shown("message", "m2")],
+            [Shown("entry", "e1", "too long"), Shown("entry", "e1", "too old")],
+        ):
+            await store.append(ANN, [], TurnMark("one", None, NOON, shown=items))
+        assert set(await store.entries.turn_items(ANN, "one")) == {
+            ShownItem("message", "m1", "one"),
+            ShownItem("message", "m2", "one"),
+            ShownItem("entry", "e1", "one", "too old"),
+        }
+
+    async def test_erasing_a_thread_takes_its_items_out_of_what_others_were_shown(self, store: Store) -> None:
+        tuesday = replace(ANN, thread_id="tuesday")
+        await store.append(ANN, [said("m1")])
+        await finished_turn(store)
+        lease = await leased(store)
+        await store.entries.save(ANN, lease, learned([entry(evidence=[replace(QUOTE, message_id="m1")])]))
+        await store.append(tuesday, [said("m2")])
+        found = [Shown("message", "m1"), Shown("message", "m2"), Shown("entry", "e1", "too old")]
+        await finished_turn(store, tuesday, "one", shown=found)
+        assert len(await store.entries.turn_items(tuesday, "one")) == 3
+        await store.erasure.erase(ANN)
+        assert await store.entries.turn_items(tuesday, "one") == [ShownItem("message", "m2", "one")]
+        await store.append(ANN, [said("m1")])
+        assert await store.entries.turn_items(tuesday, "one") == [ShownItem("message", "m2", "one")]
 
     async def test_a_failed_turn_waits_and_is_given_up_in_the_end(self, store: Store) -> None:
         await finished_turn(store)

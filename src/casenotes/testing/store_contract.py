@@ -309,6 +309,13 @@ class StoreContract(ObservationContract, StateContract, RevisionContract):
         assert (stats.scopes, stats.threads, stats.messages, stats.vectors) == (2, 3, 4, 0)
         assert stats.bytes > 0
 
+    async def test_every_table_has_its_size(self, store: Store) -> None:
+        await store.append(ANN, [said("a" * 10), said("b")])
+        sizes = await store.table_sizes()
+        assert {"messages", "threads", "turns", "vectors", "entries", "events"} <= sizes.keys()
+        assert list(sizes.values()) == sorted(sizes.values(), reverse=True)
+        assert sizes["messages"] > 0
+
     async def test_a_healthy_store_says_so(self, store: Store) -> None:
         space = await store.claim_space("m", 2, True)
         await store.append(ANN, [said("a")])

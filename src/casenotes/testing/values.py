@@ -26,7 +26,7 @@ def said(message_id: str, text: str = "hello", role: Role = "user", **values: An
 
 def vector(*numbers: float) -> bytes:
     """Numbers as a store keeps them."""
-    return struct.pack(f"<{len(numbers)}f", *numbers)
+    return struct.pack(f"<{len(numbers)}e", *numbers)
 
 
 def ids(messages: Sequence[Message] | Sequence[Unembedded]) -> list[str | None]:

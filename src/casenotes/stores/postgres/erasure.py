@@ -23,7 +23,7 @@ from casenotes.stores.state_rows import renewed_states, stripped_states, texts_i
 from casenotes.types import Scope
 
 TABLES = (
-    "scopes threads messages turns vectors entries evidence receipts shown leases model_usage revisions "
+    "scopes threads messages turns vectors entries evidence receipts leases model_usage revisions "
     "layer_states episodes events observing observation_batches observations".split()
 )
 
@@ -72,7 +72,7 @@ class PostgresErasure:
         vectors = await self._access.fetch(scope, "stored_vectors", values)
         return [
             *(text.encode() for text in texts if text),
-            *(vector.to_numpy().astype("<f4").tobytes() for (vector,) in vectors),
+            *(vector.to_numpy().tobytes() for (vector,) in vectors),
         ]
 
     async def still_there(self, pieces: Sequence[bytes]) -> set[bytes]:

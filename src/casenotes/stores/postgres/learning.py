@@ -128,6 +128,11 @@ class PostgresEntries:
         values = {**thread_key(scope), "turn": until_turn}
         return [ShownItem(*row) for row in await self._access.fetch(scope, "shown", values)]
 
+    async def turn_items(self, scope: Scope, turn_id: str) -> list[ShownItem]:
+        """See EntryStore.turn_items."""
+        values = {**thread_key(scope), "turn": turn_id}
+        return [ShownItem(*row) for row in await self._access.fetch(scope, "turn_items", values)]
+
     async def hidden(self, scope: Scope, message_ids: Sequence[str]) -> set[str]:
         """See EntryStore.hidden."""
         values = {**scope_key(scope), "ids": list(message_ids)}

@@ -79,10 +79,18 @@ UPDATE casenotes.messages SET turn_id = %(turn)s
          WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
            AND t.status <> 'success'))
 
+-- name: shown_record
+SELECT shown FROM casenotes.turns
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND turn_id = %(turn)s
+
+-- name: message_references
+-- How a record of what was found names them: by their numbers, which are short.
+SELECT message_id, number FROM casenotes.messages
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND message_id = ANY(%(ids)s)
+
 -- name: put_shown
-INSERT INTO casenotes.shown (agent_id, resource_id, thread_id, kind, item_id, turn_id)
-VALUES (%(agent)s, %(resource)s, %(thread)s, %(kind)s, %(id)s, %(turn)s)
-ON CONFLICT DO NOTHING
+UPDATE casenotes.turns SET shown = %(shown)s::json
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND thread_id = %(thread)s AND turn_id = %(turn)s
 
 -- name: history_before
 SELECT * FROM (
@@ -264,6 +272,10 @@ SELECT (SELECT count(*) FROM casenotes.scopes), (SELECT count(*) FROM casenotes.
           JOIN pg_namespace AS n ON n.oid = c.relnamespace
          WHERE n.nspname = 'casenotes' AND c.relkind = 'r')
 
+-- name: table_sizes
+SELECT c.relname::text, pg_total_relation_size(c.oid) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE n.nspname = 'casenotes' AND c.relkind = 'r' ORDER BY 2 DESC, 1
+
 -- name: server_facts
 SELECT current_setting('server_version'), current_setting('fsync'),
        current_setting('synchronous_commit'),
@@ -355,14 +367,33 @@ VALUES (%(agent)s, %(resource)s, %(thread)s, %(turn)s, %(position)s, %(status)s,
 
 -- name: shown
 -- In all turns of the thread, or up to one of them.
-SELECT s.kind, s.item_id, s.turn_id FROM casenotes.shown AS s LEFT JOIN casenotes.turns AS t
-    ON t.agent_id = s.agent_id AND t.resource_id = s.resource_id AND t.thread_id = s.thread_id
-   AND t.turn_id = s.turn_id
- WHERE s.agent_id = %(agent)s AND s.resource_id = %(resource)s AND s.thread_id = %(thread)s
-   AND (%(turn)s::text IS NULL OR s.turn_id = %(turn)s OR t.first_seq <= (
+SELECT 'entry', e.value, t.turn_id
+  FROM casenotes.turns AS t CROSS JOIN json_array_elements_text(t.shown -> '' -> 'entries') AS e
+ WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
+   AND (%(turn)s::text IS NULL OR t.turn_id = %(turn)s OR t.first_seq <= (
         SELECT u.first_seq FROM casenotes.turns AS u
          WHERE u.agent_id = %(agent)s AND u.resource_id = %(resource)s AND u.thread_id = %(thread)s
            AND u.turn_id = %(turn)s))
+UNION ALL
+SELECT 'message', m.message_id, t.turn_id
+  FROM casenotes.turns AS t CROSS JOIN json_array_elements_text(t.shown -> '' -> 'messages') AS n
+  JOIN casenotes.messages AS m ON m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.number = n.value::bigint
+ WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s
+   AND (%(turn)s::text IS NULL OR t.turn_id = %(turn)s OR t.first_seq <= (
+        SELECT u.first_seq FROM casenotes.turns AS u
+         WHERE u.agent_id = %(agent)s AND u.resource_id = %(resource)s AND u.thread_id = %(thread)s
+           AND u.turn_id = %(turn)s))
+
+-- name: turn_items
+-- All that was found for one turn, by the reason for which it was left out, empty for what was shown.
+SELECT 'entry', e.value, t.turn_id, r.key FROM casenotes.turns AS t CROSS JOIN json_each(t.shown) AS r
+ CROSS JOIN json_array_elements_text(r.value -> 'entries') AS e
+ WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s AND t.turn_id = %(turn)s
+UNION ALL
+SELECT 'message', m.message_id, t.turn_id, r.key FROM casenotes.turns AS t CROSS JOIN json_each(t.shown) AS r
+ CROSS JOIN json_array_elements_text(r.value -> 'messages') AS n
+  JOIN casenotes.messages AS m ON m.agent_id = %(agent)s AND m.resource_id = %(resource)s AND m.number = n.value::bigint
+ WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND t.thread_id = %(thread)s AND t.turn_id = %(turn)s
 
 -- name: receipts
 SELECT status, content, source, reason, detail, quotes, entry_id FROM casenotes.receipts
@@ -613,10 +644,10 @@ SELECT DISTINCT q.entry_id FROM casenotes.evidence AS q JOIN casenotes.messages 
  ORDER BY q.entry_id
 
 -- name: never_shown
-SELECT entry_id FROM casenotes.entries AS e
- WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status = 'active' AND NOT EXISTS (
-     SELECT 1 FROM casenotes.shown AS s
-      WHERE s.agent_id = e.agent_id AND s.resource_id = e.resource_id AND s.kind = 'entry' AND s.item_id = e.entry_id)
+SELECT entry_id FROM casenotes.entries
+ WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND status = 'active' AND entry_id NOT IN (
+     SELECT e.value FROM casenotes.turns AS t CROSS JOIN json_array_elements_text(t.shown -> '' -> 'entries') AS e
+      WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s)
  ORDER BY entry_id
 
 -- name: entry_owner
@@ -696,12 +727,24 @@ DELETE FROM casenotes.vectors AS v
          WHERE e.agent_id = v.agent_id AND e.resource_id = v.resource_id AND e.entry_id = v.item_id)))
 
 -- name: erase_shown
-DELETE FROM casenotes.shown AS s
- WHERE agent_id = %(agent)s AND resource_id = %(resource)s AND (%(thread)s::text IS NULL OR thread_id = %(thread)s
-     OR (kind = 'message' AND NOT EXISTS (SELECT 1 FROM casenotes.messages AS m
-         WHERE m.agent_id = s.agent_id AND m.resource_id = s.resource_id AND m.message_id = s.item_id))
-     OR (kind = 'entry' AND NOT EXISTS (SELECT 1 FROM casenotes.entries AS e
-         WHERE e.agent_id = s.agent_id AND e.resource_id = s.resource_id AND e.entry_id = s.item_id)))
+-- What turns of other threads had found of it.
+UPDATE casenotes.turns AS t SET shown = (
+    SELECT json_object_agg(r.key, json_build_object(
+        'entries', (SELECT coalesce(json_agg(e.value), '[]') FROM json_array_elements_text(r.value -> 'entries') AS e
+             WHERE EXISTS (SELECT 1 FROM casenotes.entries AS n
+                 WHERE n.agent_id = %(agent)s AND n.resource_id = %(resource)s AND n.entry_id = e.value)),
+        'messages', (SELECT coalesce(json_agg(m.value), '[]') FROM json_array_elements(r.value -> 'messages') AS m
+             WHERE EXISTS (SELECT 1 FROM casenotes.messages AS n
+                 WHERE n.agent_id = %(agent)s AND n.resource_id = %(resource)s AND n.number = m.value::text::bigint))))
+      FROM json_each(t.shown) AS r)
+ WHERE t.agent_id = %(agent)s AND t.resource_id = %(resource)s AND EXISTS (
+    SELECT 1 FROM json_each(t.shown) AS r
+     WHERE EXISTS (SELECT 1 FROM json_array_elements_text(r.value -> 'messages') AS m
+            WHERE NOT EXISTS (SELECT 1 FROM casenotes.messages AS n
+                WHERE n.agent_id = %(agent)s AND n.resource_id = %(resource)s AND n.number = m.value::bigint))
+        OR EXISTS (SELECT 1 FROM json_array_elements_text(r.value -> 'entries') AS e
+            WHERE NOT EXISTS (SELECT 1 FROM casenotes.entries AS n
+                WHERE n.agent_id = %(agent)s AND n.resource_id = %(resource)s AND n.entry_id = e.value)))
 
 -- name: erase_revisions
 DELETE FROM casenotes.revisions AS r

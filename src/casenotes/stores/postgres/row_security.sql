@@ -7,7 +7,7 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY['scopes', 'threads', 'messages', 'turns', 'vectors', 'entries', 'evidence',
-                                'receipts', 'shown', 'leases', 'model_usage', 'revisions', 'layer_states',
+                                'receipts', 'leases', 'model_usage', 'revisions', 'layer_states',
                                 'episodes', 'events', 'observing', 'observation_batches', 'observations'] LOOP
         EXECUTE format('ALTER TABLE casenotes.%I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('DROP POLICY IF EXISTS own_scope ON casenotes.%I', name);

@@ -25,6 +25,7 @@ from casenotes.stores.base import (
     Finding,
     Freshness,
     ScopeSize,
+    Shown,
     SpaceKey,
     SpaceRecord,
     StoreStats,
@@ -33,7 +34,7 @@ from casenotes.stores.base import (
     VectorRow,
     active_space,
 )
-from casenotes.stores.learned_rows import entry_document
+from casenotes.stores.learned_rows import entry_document, extend_shown
 from casenotes.stores.observation_rows import message_tokens, watch_values
 from casenotes.stores.postgres.check import findings
 from casenotes.stores.postgres.connect import (
@@ -312,17 +313,25 @@ class PostgresStore:
             about = {**values, "parent": turn.parent, "hidden": turn.hidden}
             await connection.execute(self._sql["note_parent"], about)
             await connection.execute(self._sql["ensure_parent"], about)
-        if turn.shown:
-            items = [{**values, "kind": item.kind, "id": item.id} for item in turn.shown]
-            await connection.cursor().executemany(self._sql["put_shown"], items)
         if turn.status == "open":
             await connection.execute(self._sql["abandon_open_turns"], values)
             await connection.execute(self._sql["open_turn"], {**values, "first_seq": first_seq})
         elif turn.status:
             await connection.execute(self._sql["close_turn"], values)
+        if turn.shown:
+            await self._note_shown(connection, values, turn.shown)
         if turn.watch:
             watched = {**values, **watch_values(turn.watch, same_time)}
             await connection.execute(self._sql["watch_thread"], watched)
+
+    async def _note_shown(
+        self, connection: Connection, values: Mapping[str, Any], items: Sequence[Shown]
+    ) -> None:
+        record = await (await connection.execute(self._sql["shown_record"], values)).fetchone()
+        ids = [item.id for item in items if item.kind == "message"]
+        known = await connection.execute(self._sql["message_references"], {**values, "ids": ids})
+        shown = extend_shown((record and record[0]) or {}, items, dict(await known.fetchall()))
+        await connection.execute(self._sql["put_shown"], {**values, "shown": shown})
 
     async def history(
         self, scope: Scope, *, limit: int, before: int | None = None, after: int | None = None
@@ -501,6 +510,10 @@ class PostgresStore:
     async def stats(self) -> StoreStats:
         """See Store.stats."""
         return StoreStats(*(await self.fetch_all_scopes("stats"))[0])
+
+    async def table_sizes(self) -> dict[str, int]:
+        """See Store.table_sizes."""
+        return dict(await self.fetch_all_scopes("table_sizes"))
 
     async def check(self) -> list[Finding]:
         """See Store.check."""

@@ -13,7 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from casenotes.stores.base import TurnMark
+from casenotes.stores.base import Shown, TurnMark
+from casenotes.stores.learned_rows import extend_shown
 from casenotes.stores.observation_rows import message_tokens, watch_values
 from casenotes.stores.rows import check_repetition, encode_metadata, encode_parts, message_from_row
 from casenotes.types import Appended, Message
@@ -79,7 +80,7 @@ class Appender:
         rows: list[tuple[Any, ...]] = []
         results: list[Appended] = []
         for request in requests:
-            tail = self._tail(connection, request.key, tails)
+            tail = self._tail(connection, request, tails)
             first = tail.seq + 1
             rows += [_row(message, request, tail) for message in request.messages]
             new_ids = {str(message.id) for message in request.messages}
@@ -92,7 +93,7 @@ class Appender:
     def _append_carefully(
         self, connection: sqlite3.Connection, request: AppendRequest, tails: dict[ThreadKey, _Tail]
     ) -> Appended:
-        tail = self._tail(connection, request.key, tails)
+        tail = self._tail(connection, request, tails)
         seqs: list[int] = []
         new_ids: set[str] = set()
         known: dict[str, Message] = {}
@@ -117,9 +118,17 @@ class Appender:
             values = {"agent": agent, "resource": resource, "thread": thread, "id": message.id}
             connection.execute(self._sql["claim_message"], values | {"turn": request.turn.turn_id})
 
-    def _tail(self, connection: sqlite3.Connection, key: ThreadKey, tails: dict[ThreadKey, _Tail]) -> _Tail:
+    def _tail(
+        self, connection: sqlite3.Connection, request: AppendRequest, tails: dict[ThreadKey, _Tail]
+    ) -> _Tail:
+        """Where the thread ends; one in which nobody has spoken yet is made, for its messages to belong to."""
+        key = request.key
         if key not in tails:
             change, seq, apart = connection.execute(self._sql["thread_state"], key).fetchone()
+            if seq is None and request.messages:
+                connection.execute(self._sql["add_scope"], key[:2])
+                begun = micros(request.messages[0].created_at or EPOCH)
+                connection.execute(self._sql["add_thread"], (*key, begun))
             tails[key] = _Tail(seq or 0, (change or 0) + 1, bool(apart))
         return tails[key]
 
@@ -161,16 +170,24 @@ class Appender:
         if turn.parent:
             connection.execute(self._sql["note_parent"], values)
             connection.execute(self._sql["ensure_parent"], values)
-        if turn.shown:
-            items = [values | {"kind": item.kind, "id": item.id} for item in turn.shown]
-            connection.executemany(self._sql["put_shown"], items)
         if turn.status == "open":
             connection.execute(self._sql["abandon_open_turns"], values)
             connection.execute(self._sql["open_turn"], values)
         elif turn.status:
             connection.execute(self._sql["close_turn"], values)
+        if turn.shown:
+            self._note_shown(connection, values, turn.shown)
         if turn.watch:
             connection.execute(self._sql["watch_thread"], values | watch_values(turn.watch, micros))
+
+    def _note_shown(
+        self, connection: sqlite3.Connection, values: dict[str, Any], items: Sequence[Shown]
+    ) -> None:
+        record = connection.execute(self._sql["shown_record"], values).fetchone()
+        ids = json.dumps([item.id for item in items if item.kind == "message"])
+        references = dict(connection.execute(self._sql["message_references"], values | {"ids": ids}))
+        known = json.loads(record[0]) if record and record[0] else {}
+        connection.execute(self._sql["put_shown"], values | {"shown": extend_shown(known, items, references)})
 
 
 def _row(message: Message, request: AppendRequest, tail: _Tail) -> tuple[Any, ...]:

@@ -37,9 +37,10 @@ class SqliteErasure:
 
     def _erase(self, connection: sqlite3.Connection, values: Values) -> dict[str, int]:
         whole = values["thread"] is None
+        erased = sorted(ERASED, key=lambda one: one[0] == "threads")  # others name their thread by its number
         counts = {
             table: connection.execute(self._sql[name], values).rowcount
-            for table, name in (*ERASED, *(ERASED_WITH_RESOURCE if whole else ()))
+            for table, name in (*erased, *(ERASED_WITH_RESOURCE if whole else ()))
         }
         if not whole:
             stripped = stripped_states(values, connection.execute(self._sql["scope_states"], values))

@@ -109,6 +109,11 @@ class SqliteEntries:
         values = thread_key(scope) | {"turn": until_turn}
         return [ShownItem(*row) for row in await self._fetch("shown", values)]
 
+    async def turn_items(self, scope: Scope, turn_id: str) -> list[ShownItem]:
+        """See EntryStore.turn_items."""
+        values = thread_key(scope) | {"turn": turn_id}
+        return [ShownItem(*row) for row in await self._fetch("turn_items", values)]
+
     async def hidden(self, scope: Scope, message_ids: Sequence[str]) -> set[str]:
         """See EntryStore.hidden."""
         values = scope_key(scope) | {"ids": json.dumps(list(message_ids))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     known = list(migrations(PACKAGE))
     if _version(connection) == known[-1][0] and _application_id(connection) == APPLICATION_ID:
         return
+    connection.create_function("half_floats", 1, _half_floats, deterministic=True)
     with transaction(connection):
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         version = _version(connection)
@@ -32,6 +34,14 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
                 for statement in _statements(script):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {number}")
+
+
+def _half_floats(vector: bytes) -> bytes:
+    """A vector of 32-bit floats in 16 bits each; one that is damaged stays as it is, for `check` to find."""
+    try:
+        return struct.pack(f"<{len(vector) // 4}e", *struct.unpack(f"<{len(vector) // 4}f", vector))
+    except (struct.error, OverflowError):
+        return vector
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -7,11 +7,23 @@ SELECT s.change, t.last_seq, t.apart FROM (SELECT ?1 AS agent_id, ?2 AS resource
   LEFT JOIN threads AS t ON t.agent_id = k.agent_id AND t.resource_id = k.resource_id AND t.thread_id = ?3
 
 -- name: insert_message
--- Parameters by position here and in the next two: they run once a message or a thread.
-INSERT INTO messages (agent_id, resource_id, thread_id, message_id, seq, role, text, parts, metadata,
-                      created_at, change, turn_id, hidden, tokens)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (message_id, agent_id, resource_id) DO NOTHING
+-- Into a thread that exists. Parameters by position here and in the next two: they run once a message or a thread.
+INSERT INTO message_rows (scope, thread, message_id, seq, role, text, parts, metadata, created_at, change, turn_id,
+                          hidden, tokens)
+SELECT s.number, t.number, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14
+  FROM scopes AS s JOIN threads AS t ON t.agent_id = s.agent_id AND t.resource_id = s.resource_id
+ WHERE s.agent_id = ?1 AND s.resource_id = ?2 AND t.thread_id = ?3
+ON CONFLICT (message_id, scope) DO NOTHING
+
+-- name: add_scope
+INSERT INTO scopes (agent_id, resource_id, epoch)
+VALUES (?1, ?2, (SELECT 1000000 * count FROM erasures))
+ON CONFLICT DO NOTHING
+
+-- name: add_thread
+INSERT INTO threads (agent_id, resource_id, thread_id, created_at, updated_at)
+VALUES (?1, ?2, ?3, ?4, ?4)
+ON CONFLICT DO NOTHING
 
 -- name: advance_thread
 INSERT INTO threads (agent_id, resource_id, thread_id, last_seq, last_change, created_at, updated_at, tokens)
@@ -59,17 +71,27 @@ UPDATE turns SET status = :status, closed_at = :at, pending = CASE WHEN pending 
 
 -- name: claim_message
 -- A message that is said again, because its turn failed or it was saved before any turn, belongs to the new one.
-UPDATE messages SET turn_id = :turn
- WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND message_id = :id
+UPDATE message_rows SET turn_id = :turn
+ WHERE number = (SELECT m.number FROM messages AS m
+                  WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread
+                    AND m.message_id = :id)
    AND (turn_id IS NULL OR turn_id IN (
         SELECT t.turn_id FROM turns AS t
          WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
            AND t.status <> 'success'))
 
+-- name: shown_record
+SELECT shown FROM turns
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND turn_id = :turn
+
+-- name: message_references
+-- How a record of what was found names them: by their numbers, which are short.
+SELECT m.message_id, m.number FROM json_each(:ids) AS i CROSS JOIN messages AS m ON m.message_id = i.value
+ WHERE m.agent_id = :agent AND m.resource_id = :resource
+
 -- name: put_shown
-INSERT INTO shown (agent_id, resource_id, thread_id, kind, item_id, turn_id)
-VALUES (:agent, :resource, :thread, :kind, :id, :turn)
-ON CONFLICT DO NOTHING
+UPDATE turns SET shown = :shown
+ WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND turn_id = :turn
 
 -- name: history_before
 SELECT * FROM (
@@ -93,9 +115,10 @@ SELECT * FROM (
 ORDER BY seq
 
 -- name: messages_by_id
-SELECT message_id, thread_id, seq, role, text, parts, metadata, created_at FROM messages
- WHERE agent_id = :agent AND resource_id = :resource
-   AND message_id IN (SELECT value FROM json_each(:ids))
+-- By ids: each is looked up, whatever the planner thinks of how many messages a thread has.
+SELECT m.message_id, m.thread_id, m.seq, m.role, m.text, m.parts, m.metadata, m.created_at
+  FROM json_each(:ids) AS i CROSS JOIN messages AS m ON m.message_id = i.value
+ WHERE m.agent_id = :agent AND m.resource_id = :resource
 
 -- name: threads
 -- One without a title brings the beginning of what the user said first.
@@ -104,8 +127,7 @@ SELECT thread_id, title, metadata,
          WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = t.thread_id
            AND title IS NULL AND role = 'user' AND trim(text) <> '' AND hidden = 0
          ORDER BY seq LIMIT 1),
-       (SELECT count(*) FROM messages AS m
-         WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = t.thread_id),
+       (SELECT count(*) FROM message_rows AS m WHERE m.thread = t.number),
        created_at, updated_at, parent_id, apart
   FROM threads AS t
  WHERE agent_id = :agent AND resource_id = :resource
@@ -128,7 +150,7 @@ UPDATE threads SET title = :title
 SELECT epoch, change FROM scopes WHERE agent_id = :agent AND resource_id = :resource
 
 -- name: all_messages
-SELECT rowid, message_id, thread_id, created_at, role, text, parts, metadata FROM messages
+SELECT number, message_id, thread_id, created_at, role, text, parts, metadata FROM messages
  WHERE agent_id = :agent AND resource_id = :resource AND hidden = 0
 
 -- name: changed_threads
@@ -137,7 +159,7 @@ SELECT thread_id FROM threads
 
 -- name: newest_first
 -- Read row by row and left off at the first change number that is known.
-SELECT change, rowid, message_id, thread_id, created_at, role, text, parts, metadata FROM messages
+SELECT change, number, message_id, thread_id, created_at, role, text, parts, metadata FROM messages
  WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread AND hidden = 0
  ORDER BY seq DESC
 
@@ -148,16 +170,19 @@ SELECT entry_id, thread_id, created_at, source, content, status, valid_until FRO
  ORDER BY change, entry_id
 
 -- name: changed_vectors
-SELECT kind, item_id, vector FROM vectors
- WHERE agent_id = :agent AND resource_id = :resource AND space_id = :space AND change > :after
- ORDER BY change, rowid
+SELECT CASE WHEN v.message IS NULL THEN 'entry' ELSE 'message' END, coalesce(v.entry_id, m.message_id), v.vector
+  FROM scopes AS s JOIN vectors AS v ON v.scope = s.number LEFT JOIN message_rows AS m ON m.number = v.message
+ WHERE s.agent_id = :agent AND s.resource_id = :resource AND v.space_id = :space AND v.change > :after
+   AND (v.message IS NULL OR m.number IS NOT NULL)
+ ORDER BY v.change, v.number
 
 -- name: spaces
 SELECT space_id, model, dimensions, normalised, active, speakers FROM spaces ORDER BY space_id
 
 -- name: insert_space
-INSERT INTO spaces (space_id, model, dimensions, normalised, active, speakers)
-VALUES (:space, :model, :dimensions, :normalised, :active, 1)
+INSERT INTO spaces (model, dimensions, normalised, active, speakers)
+VALUES (:model, :dimensions, :normalised, :active, 1)
+RETURNING space_id
 
 -- name: deactivate_spaces
 UPDATE spaces SET active = 0 WHERE active = 1
@@ -170,9 +195,10 @@ UPDATE spaces SET active = 1 WHERE space_id = :space
 UPDATE scopes SET epoch = epoch + 1
 
 -- name: drop_vectors
-DELETE FROM vectors WHERE rowid IN (
-    SELECT v.rowid FROM vectors AS v JOIN spaces AS s ON s.space_id = v.space_id AND s.active = 0
-     WHERE v.agent_id = :agent AND v.resource_id = :resource AND v.space_id = :space LIMIT :limit)
+DELETE FROM vectors WHERE number IN (
+    SELECT v.number FROM scopes AS c JOIN vectors AS v ON v.scope = c.number
+      JOIN spaces AS s ON s.space_id = v.space_id AND s.active = 0
+     WHERE c.agent_id = :agent AND c.resource_id = :resource AND v.space_id = :space LIMIT :limit)
 
 -- name: drop_vectors_of_space
 DELETE FROM vectors
@@ -183,76 +209,93 @@ DELETE FROM spaces WHERE space_id = :space AND active = 0
 
 -- name: put_message_vector
 -- Only for a message and a space that exist: a slow embedder must not bring back what was removed.
-INSERT INTO vectors (agent_id, resource_id, space_id, kind, item_id, vector, change)
-SELECT :agent, :resource, s.space_id, 'message', m.message_id, :vector, :change
+INSERT INTO vectors (scope, space_id, message, vector, change)
+SELECT m.scope, s.space_id, m.number, :vector, :change
   FROM messages AS m JOIN spaces AS s ON s.space_id = :space
  WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.message_id = :id AND m.hidden = 0
-ON CONFLICT (agent_id, resource_id, space_id, kind, item_id)
+ON CONFLICT (message, space_id) WHERE message IS NOT NULL
 DO UPDATE SET vector = excluded.vector, change = excluded.change
 
 -- name: put_entry_vector
-INSERT INTO vectors (agent_id, resource_id, space_id, kind, item_id, vector, change)
-SELECT :agent, :resource, s.space_id, 'entry', e.entry_id, :vector, :change
-  FROM entries AS e JOIN spaces AS s ON s.space_id = :space
+INSERT INTO vectors (scope, space_id, entry_id, vector, change)
+SELECT c.number, s.space_id, e.entry_id, :vector, :change
+  FROM entries AS e JOIN scopes AS c ON c.agent_id = e.agent_id AND c.resource_id = e.resource_id
+  JOIN spaces AS s ON s.space_id = :space
  WHERE e.agent_id = :agent AND e.resource_id = :resource AND e.entry_id = :id
    AND e.status NOT IN ('forgotten', 'dropped')
-ON CONFLICT (agent_id, resource_id, space_id, kind, item_id)
+ON CONFLICT (entry_id, scope, space_id) WHERE entry_id IS NOT NULL
 DO UPDATE SET vector = excluded.vector, change = excluded.change
 
 -- name: unembedded_entries
 SELECT entry_id, content FROM entries AS e
  WHERE agent_id = :agent AND resource_id = :resource AND status NOT IN ('forgotten', 'dropped')
-   AND NOT EXISTS (SELECT 1 FROM vectors AS v
-                    WHERE v.agent_id = :agent AND v.resource_id = :resource AND v.space_id = :space
-                      AND v.kind = 'entry' AND v.item_id = e.entry_id)
+   AND NOT EXISTS (SELECT 1 FROM scopes AS c JOIN vectors AS v ON v.scope = c.number
+                    WHERE c.agent_id = :agent AND c.resource_id = :resource AND v.space_id = :space
+                      AND v.entry_id = e.entry_id)
    AND entry_id > :after_entry
  ORDER BY entry_id LIMIT :limit
 
 -- name: unembedded
-SELECT message_id, thread_id, seq, role, text, parts, metadata FROM messages AS m
- WHERE agent_id = :agent AND resource_id = :resource
-   AND (trim(text) <> '' OR parts IS NOT NULL) AND hidden = 0
-   AND NOT EXISTS (SELECT 1 FROM vectors AS v
-                    WHERE v.agent_id = :agent AND v.resource_id = :resource AND v.space_id = :space
-                      AND v.kind = 'message' AND v.item_id = m.message_id)
-   AND (thread_id, seq) > (:after_thread, :after_seq)
- ORDER BY thread_id, seq LIMIT :limit
+-- The rest of a thread, then the threads behind it: each part begins where it has to.
+SELECT * FROM (
+    SELECT message_id, thread_id, seq, role, text, parts, metadata FROM messages AS m
+     WHERE agent_id = :agent AND resource_id = :resource
+       AND (trim(text) <> '' OR parts IS NOT NULL) AND hidden = 0
+       AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.space_id = :space AND v.message = m.number)
+       AND thread_id = :after_thread AND seq > :after_seq
+     ORDER BY seq LIMIT :limit)
+UNION ALL
+SELECT * FROM (
+    SELECT message_id, thread_id, seq, role, text, parts, metadata FROM messages AS m
+     WHERE agent_id = :agent AND resource_id = :resource
+       AND (trim(text) <> '' OR parts IS NOT NULL) AND hidden = 0
+       AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.space_id = :space AND v.message = m.number)
+       AND thread_id > :after_thread
+     ORDER BY thread_id, seq LIMIT :limit)
+LIMIT :limit
 
 -- name: scopes
 -- Those too of which only a profile or another state is kept.
-SELECT s.agent_id, s.resource_id, count(DISTINCT m.thread_id), count(m.message_id),
-       (SELECT count(*) FROM entries AS e
-         WHERE e.agent_id = s.agent_id AND e.resource_id = s.resource_id AND e.status NOT IN ('forgotten', 'dropped'))
-  FROM scopes AS s LEFT JOIN messages AS m ON m.agent_id = s.agent_id AND m.resource_id = s.resource_id
- GROUP BY s.agent_id, s.resource_id
-HAVING count(m.message_id) > 0
+SELECT * FROM (
+    SELECT s.agent_id, s.resource_id,
+           (SELECT count(*) FROM threads AS t
+             WHERE t.agent_id = s.agent_id AND t.resource_id = s.resource_id
+               AND EXISTS (SELECT 1 FROM message_rows AS m WHERE m.thread = t.number)),
+           (SELECT count(*) FROM threads AS t JOIN message_rows AS m ON m.thread = t.number
+             WHERE t.agent_id = s.agent_id AND t.resource_id = s.resource_id) AS messages,
+           (SELECT count(*) FROM entries AS e
+             WHERE e.agent_id = s.agent_id AND e.resource_id = s.resource_id AND e.status NOT IN ('forgotten', 'dropped'))
+      FROM scopes AS s) AS s
+ WHERE s.messages > 0
     OR EXISTS (SELECT 1 FROM layer_states AS l WHERE l.agent_id = s.agent_id AND l.resource_id = s.resource_id)
  ORDER BY s.agent_id, s.resource_id
 
 -- name: stats
-SELECT (SELECT count(*) FROM scopes), (SELECT count(*) FROM threads), (SELECT count(*) FROM messages),
+SELECT (SELECT count(*) FROM scopes), (SELECT count(*) FROM threads), (SELECT count(*) FROM message_rows),
        (SELECT count(*) FROM vectors), (SELECT count(*) FROM turns WHERE status = 'open'),
        (SELECT count(*) FROM entries WHERE status = 'active'),
        (SELECT count(*) FROM turns WHERE learning = 'queued'),
        (SELECT count(*) FROM turns WHERE learning = 'dead')
 
+-- name: table_sizes
+SELECT CASE o.tbl_name WHEN 'message_rows' THEN 'messages' ELSE coalesce(o.tbl_name, d.name) END, sum(d.pgsize)
+  FROM dbstat AS d LEFT JOIN sqlite_schema AS o ON o.name = d.name
+ WHERE d.aggregate = TRUE GROUP BY 1 ORDER BY 2 DESC, 1
+
 -- name: broken_threads
 -- Threads that would give out a sequence number twice.
 SELECT count(*) FROM threads AS t
- WHERE last_seq < (SELECT max(seq) FROM messages AS m
-                    WHERE m.agent_id = t.agent_id AND m.resource_id = t.resource_id
-                      AND m.thread_id = t.thread_id)
+ WHERE agent_id IS NOT NULL AND resource_id IS NOT NULL
+   AND last_seq < (SELECT max(seq) FROM message_rows AS m WHERE m.thread = t.number)
 
 -- name: broken_vectors
 -- Vectors of the wrong size, or of items that do not exist.
 SELECT count(*) FROM vectors AS v JOIN spaces AS s ON s.space_id = v.space_id
- WHERE length(v.vector) <> 4 * s.dimensions
-    OR (v.kind = 'message' AND NOT EXISTS (
-        SELECT 1 FROM messages AS m
-         WHERE m.agent_id = v.agent_id AND m.resource_id = v.resource_id AND m.message_id = v.item_id))
-    OR (v.kind = 'entry' AND NOT EXISTS (
-        SELECT 1 FROM entries AS e
-         WHERE e.agent_id = v.agent_id AND e.resource_id = v.resource_id AND e.entry_id = v.item_id))
+ WHERE length(v.vector) <> 2 * s.dimensions
+    OR (v.message IS NOT NULL AND NOT EXISTS (SELECT 1 FROM message_rows AS m WHERE m.number = v.message))
+    OR (v.entry_id IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM scopes AS c JOIN entries AS e ON e.agent_id = c.agent_id AND e.resource_id = c.resource_id
+         WHERE c.number = v.scope AND e.entry_id = v.entry_id))
 
 -- name: broken_entries
 -- Verified entries whose evidence is gone.
@@ -320,14 +363,31 @@ VALUES (:agent, :resource, :thread, :turn, :position, :status, :reason, :detail,
 
 -- name: shown
 -- In all turns of the thread, or up to one of them.
-SELECT s.kind, s.item_id, s.turn_id FROM shown AS s LEFT JOIN turns AS t
-    ON t.agent_id = s.agent_id AND t.resource_id = s.resource_id AND t.thread_id = s.thread_id
-   AND t.turn_id = s.turn_id
- WHERE s.agent_id = :agent AND s.resource_id = :resource AND s.thread_id = :thread
-   AND (:turn IS NULL OR s.turn_id = :turn OR t.first_seq <= (
+SELECT 'entry', e.value, t.turn_id FROM turns AS t CROSS JOIN json_each(t.shown, '$."".entries') AS e
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
+   AND (:turn IS NULL OR t.turn_id = :turn OR t.first_seq <= (
         SELECT u.first_seq FROM turns AS u
          WHERE u.agent_id = :agent AND u.resource_id = :resource AND u.thread_id = :thread
            AND u.turn_id = :turn))
+UNION ALL
+SELECT 'message', m.message_id, t.turn_id FROM turns AS t
+ CROSS JOIN json_each(t.shown, '$."".messages') AS n CROSS JOIN message_rows AS m ON m.number = n.value
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
+   AND (:turn IS NULL OR t.turn_id = :turn OR t.first_seq <= (
+        SELECT u.first_seq FROM turns AS u
+         WHERE u.agent_id = :agent AND u.resource_id = :resource AND u.thread_id = :thread
+           AND u.turn_id = :turn))
+
+-- name: turn_items
+-- All that was found for one turn, by the reason for which it was left out, empty for what was shown.
+SELECT 'entry', e.value, t.turn_id, r.key FROM turns AS t
+ CROSS JOIN json_each(t.shown) AS r CROSS JOIN json_each(r.value, '$.entries') AS e
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread AND t.turn_id = :turn
+UNION ALL
+SELECT 'message', m.message_id, t.turn_id, r.key FROM turns AS t
+ CROSS JOIN json_each(t.shown) AS r CROSS JOIN json_each(r.value, '$.messages') AS n
+ CROSS JOIN message_rows AS m ON m.number = n.value
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread AND t.turn_id = :turn
 
 -- name: receipts
 SELECT status, content, source, reason, detail, quotes, entry_id FROM receipts
@@ -476,16 +536,21 @@ SELECT m.agent_id, m.resource_id, :revision, 'message', m.message_id, :action, :
  WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.message_id = :id
 
 -- name: hide_message
-UPDATE messages SET hidden = 1
- WHERE agent_id = :agent AND resource_id = :resource AND message_id = :id
+UPDATE message_rows SET hidden = 1
+ WHERE number = (SELECT m.number FROM messages AS m
+                  WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.message_id = :id)
 
 -- name: note_added
 INSERT INTO revisions (agent_id, resource_id, revision_id, kind, item_id, action, actor, detail, created_at, change)
 VALUES (:agent, :resource, :revision, 'entry', :id, 'added', :actor, '', :at, :change)
 
 -- name: drop_item_vectors
-DELETE FROM vectors
- WHERE agent_id = :agent AND resource_id = :resource AND kind = :kind AND item_id = :id
+DELETE FROM vectors WHERE number IN (
+    SELECT v.number FROM scopes AS c JOIN vectors AS v ON v.scope = c.number AND v.entry_id = :id
+     WHERE c.agent_id = :agent AND c.resource_id = :resource AND :kind = 'entry'
+    UNION ALL
+    SELECT v.number FROM messages AS m JOIN vectors AS v ON v.message = m.number
+     WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.message_id = :id AND :kind = 'message')
 
 -- name: append_receipt
 INSERT INTO receipts (agent_id, resource_id, thread_id, turn_id, position, status, reason, detail,
@@ -523,11 +588,11 @@ UPDATE entries AS e SET status = 'dropped', change = :change
    AND e.agent_id = :agent AND e.resource_id = :resource
 
 -- name: show_messages
-UPDATE messages AS m SET hidden = (SELECT t.apart FROM threads AS t
-       WHERE t.agent_id = m.agent_id AND t.resource_id = m.resource_id AND t.thread_id = m.thread_id)
-  FROM revisions AS r
- WHERE r.agent_id = m.agent_id AND r.resource_id = m.resource_id AND r.item_id = m.message_id
-   AND r.kind = 'message' AND r.revision_id = :revision AND m.agent_id = :agent AND m.resource_id = :resource
+UPDATE message_rows AS m SET hidden = (SELECT t.apart FROM threads AS t WHERE t.number = m.thread)
+ WHERE m.number IN (
+    SELECT n.number FROM revisions AS r JOIN messages AS n
+        ON n.agent_id = r.agent_id AND n.resource_id = r.resource_id AND n.message_id = r.item_id
+     WHERE r.agent_id = :agent AND r.resource_id = :resource AND r.kind = 'message' AND r.revision_id = :revision)
 
 -- name: mark_undone
 UPDATE revisions SET undone_at = :at
@@ -535,9 +600,10 @@ UPDATE revisions SET undone_at = :at
 
 -- name: history
 SELECT r.revision_id, r.kind, r.item_id, r.action, r.actor, r.created_at, r.successor_id, r.detail, r.undone_at,
-       r.message_id, r.start, r.stop, substr(m.text, r.start + 1, r.stop - r.start)
-  FROM revisions AS r LEFT JOIN messages AS m
-    ON m.agent_id = r.agent_id AND m.resource_id = r.resource_id AND m.message_id = r.message_id
+       r.message_id, r.start, r.stop,
+       (SELECT substr(m.text, r.start + 1, r.stop - r.start) FROM messages AS m
+         WHERE m.agent_id = r.agent_id AND m.resource_id = r.resource_id AND m.message_id = r.message_id)
+  FROM revisions AS r
  WHERE r.agent_id = :agent AND r.resource_id = :resource AND (r.item_id IN (SELECT value FROM json_each(:ids)) OR r.successor_id IN (SELECT value FROM json_each(:ids)))
  ORDER BY r.change, r.revision_id, r.kind, r.item_id
 
@@ -571,10 +637,10 @@ SELECT DISTINCT q.entry_id FROM evidence AS q JOIN messages AS m
  ORDER BY q.entry_id
 
 -- name: never_shown
-SELECT entry_id FROM entries AS e
- WHERE agent_id = :agent AND resource_id = :resource AND status = 'active' AND NOT EXISTS (
-     SELECT 1 FROM shown AS s
-      WHERE s.agent_id = e.agent_id AND s.resource_id = e.resource_id AND s.kind = 'entry' AND s.item_id = e.entry_id)
+SELECT entry_id FROM entries
+ WHERE agent_id = :agent AND resource_id = :resource AND status = 'active' AND entry_id NOT IN (
+     SELECT e.value FROM turns AS t CROSS JOIN json_each(t.shown, '$."".entries') AS e
+      WHERE t.agent_id = :agent AND t.resource_id = :resource)
  ORDER BY entry_id
 
 -- name: entry_owner
@@ -616,8 +682,9 @@ DELETE FROM threads
  WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 
 -- name: erase_messages
-DELETE FROM messages
- WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+DELETE FROM message_rows WHERE number IN (
+    SELECT m.number FROM messages AS m
+     WHERE m.agent_id = :agent AND m.resource_id = :resource AND (:thread IS NULL OR m.thread_id = :thread))
 
 -- name: erase_turns
 DELETE FROM turns
@@ -646,20 +713,30 @@ DELETE FROM evidence AS q
                        AND e.entry_id = q.entry_id))
 
 -- name: erase_vectors
-DELETE FROM vectors AS v
- WHERE agent_id = :agent AND resource_id = :resource AND (
-     (kind = 'message' AND NOT EXISTS (SELECT 1 FROM messages AS m
-         WHERE m.agent_id = v.agent_id AND m.resource_id = v.resource_id AND m.message_id = v.item_id))
-     OR (kind = 'entry' AND NOT EXISTS (SELECT 1 FROM entries AS e
-         WHERE e.agent_id = v.agent_id AND e.resource_id = v.resource_id AND e.entry_id = v.item_id)))
+DELETE FROM vectors WHERE number IN (
+    SELECT v.number FROM scopes AS c JOIN vectors AS v ON v.scope = c.number
+     WHERE c.agent_id = :agent AND c.resource_id = :resource AND (
+         (v.message IS NOT NULL AND NOT EXISTS (SELECT 1 FROM message_rows AS m WHERE m.number = v.message))
+         OR (v.entry_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM entries AS e
+             WHERE e.agent_id = :agent AND e.resource_id = :resource AND e.entry_id = v.entry_id))))
 
 -- name: erase_shown
-DELETE FROM shown AS s
- WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread
-     OR (kind = 'message' AND NOT EXISTS (SELECT 1 FROM messages AS m
-         WHERE m.agent_id = s.agent_id AND m.resource_id = s.resource_id AND m.message_id = s.item_id))
-     OR (kind = 'entry' AND NOT EXISTS (SELECT 1 FROM entries AS e
-         WHERE e.agent_id = s.agent_id AND e.resource_id = s.resource_id AND e.entry_id = s.item_id)))
+-- What turns of other threads had found of it.
+UPDATE turns AS t SET shown = (
+    SELECT json_group_object(r.key, json_object(
+        'entries', json((SELECT json_group_array(e.value) FROM json_each(r.value, '$.entries') AS e
+             WHERE EXISTS (SELECT 1 FROM entries AS n
+                 WHERE n.agent_id = :agent AND n.resource_id = :resource AND n.entry_id = e.value))),
+        'messages', json((SELECT json_group_array(m.value) FROM json_each(r.value, '$.messages') AS m
+             WHERE EXISTS (SELECT 1 FROM message_rows AS n WHERE n.number = m.value)))))
+      FROM json_each(t.shown) AS r)
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND EXISTS (
+    SELECT 1 FROM json_each(t.shown) AS r
+     WHERE EXISTS (SELECT 1 FROM json_each(r.value, '$.messages') AS m
+            WHERE NOT EXISTS (SELECT 1 FROM message_rows AS n WHERE n.number = m.value))
+        OR EXISTS (SELECT 1 FROM json_each(r.value, '$.entries') AS e
+            WHERE NOT EXISTS (SELECT 1 FROM entries AS n
+                WHERE n.agent_id = :agent AND n.resource_id = :resource AND n.entry_id = e.value)))
 
 -- name: erase_revisions
 DELETE FROM revisions AS r
@@ -699,15 +776,16 @@ UNION SELECT resource_id FROM scopes WHERE agent_id = :agent AND resource_id = :
 
 -- name: stored_vectors
 -- But not those that others have as well, for the same words.
-SELECT vector FROM vectors AS v
- WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR item_id IN (
-     SELECT message_id FROM messages AS m
+SELECT v.vector FROM scopes AS c JOIN vectors AS v ON v.scope = c.number
+ WHERE c.agent_id = :agent AND c.resource_id = :resource AND (:thread IS NULL OR v.message IN (
+     SELECT m.number FROM messages AS m
       WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread))
 EXCEPT
-SELECT vector FROM vectors AS v
- WHERE NOT (agent_id = :agent AND resource_id = :resource) OR (:thread IS NOT NULL AND item_id NOT IN (
-     SELECT message_id FROM messages AS m
-      WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread))
+SELECT v.vector FROM scopes AS c JOIN vectors AS v ON v.scope = c.number
+ WHERE NOT (c.agent_id = :agent AND c.resource_id = :resource)
+    OR (:thread IS NOT NULL AND (v.message IS NULL OR v.message NOT IN (
+     SELECT m.number FROM messages AS m
+      WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.thread_id = :thread)))
 
 -- name: is_live
 -- Whether some row contains these bytes with good reason.
@@ -743,8 +821,8 @@ INSERT INTO unproven_erasures (owner, fingerprints) VALUES (:owner, :fingerprint
 DELETE FROM unproven_erasures WHERE owner = :owner AND fingerprints = :fingerprints
 
 -- name: hidden_messages
-SELECT message_id FROM messages
- WHERE agent_id = :agent AND resource_id = :resource AND message_id IN (SELECT value FROM json_each(:ids)) AND hidden = 1
+SELECT m.message_id FROM json_each(:ids) AS i CROSS JOIN messages AS m ON m.message_id = i.value
+ WHERE m.agent_id = :agent AND m.resource_id = :resource AND m.hidden = 1
 
 -- name: restore_merged
 -- Entries of other threads that were told in a merged one are current again when that one is gone.
@@ -874,11 +952,10 @@ SELECT episode_id, summary, created_at, outcome, token_count, thread_id FROM epi
 -- name: passages
 -- Messages with those around them in their threads.
 SELECT DISTINCT n.message_id, n.thread_id, n.seq, n.role, n.text, n.parts, n.metadata, n.created_at
-  FROM messages AS h JOIN messages AS n
+  FROM json_each(:ids) AS i CROSS JOIN messages AS h ON h.message_id = i.value CROSS JOIN messages AS n
     ON n.agent_id = h.agent_id AND n.resource_id = h.resource_id AND n.thread_id = h.thread_id
    AND n.seq BETWEEN h.seq - :before AND h.seq + :after
- WHERE h.agent_id = :agent AND h.resource_id = :resource AND h.message_id IN (SELECT value FROM json_each(:ids))
-   AND h.hidden = 0 AND n.hidden = 0
+ WHERE h.agent_id = :agent AND h.resource_id = :resource AND h.hidden = 0 AND n.hidden = 0
  ORDER BY n.thread_id, n.seq
 
 -- name: erase_states
@@ -895,32 +972,31 @@ SELECT title FROM threads
 
 -- name: add_event
 -- Only for a thread that exists: what is told late must not bring back one that was erased.
-INSERT INTO events (agent_id, resource_id, thread_id, position, name, data, created_at)
-SELECT t.agent_id, t.resource_id, t.thread_id, coalesce(max(e.position), 0) + 1, :name, :data, :at
-  FROM threads AS t LEFT JOIN events AS e
-    ON e.agent_id = t.agent_id AND e.resource_id = t.resource_id AND e.thread_id = t.thread_id
+INSERT INTO events (thread, position, name, data, created_at)
+SELECT t.number, 1 + coalesce((SELECT max(e.position) FROM events AS e WHERE e.thread = t.number), 0), :name, :data, :at
+  FROM threads AS t
  WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
- GROUP BY t.agent_id, t.resource_id, t.thread_id
 
 -- name: drop_old_events
 DELETE FROM events
- WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
-   AND position <= (SELECT max(e.position) FROM events AS e
-                     WHERE e.agent_id = :agent AND e.resource_id = :resource AND e.thread_id = :thread) - :keep
+ WHERE thread = (SELECT t.number FROM threads AS t
+                  WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread)
+   AND position <= (SELECT max(e.position) FROM events AS e WHERE e.thread = events.thread) - :keep
 
 -- name: events
-SELECT name, created_at, data FROM events
- WHERE agent_id = :agent AND resource_id = :resource AND thread_id = :thread
- ORDER BY position DESC LIMIT :limit
+SELECT e.name, e.created_at, e.data FROM threads AS t JOIN events AS e ON e.thread = t.number
+ WHERE t.agent_id = :agent AND t.resource_id = :resource AND t.thread_id = :thread
+ ORDER BY e.position DESC LIMIT :limit
 
 -- name: erase_events
-DELETE FROM events
- WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+DELETE FROM events WHERE thread IN (
+    SELECT t.number FROM threads AS t
+     WHERE t.agent_id = :agent AND t.resource_id = :resource AND (:thread IS NULL OR t.thread_id = :thread))
 
 -- name: stored_json
 -- By kind: in each of them other names stand for what is the same for everybody.
 SELECT 'state', value FROM layer_states WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
-UNION SELECT 'event', data FROM events WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
+UNION SELECT 'event', e.data FROM threads AS t JOIN events AS e ON e.thread = t.number WHERE t.agent_id = :agent AND t.resource_id = :resource AND (:thread IS NULL OR t.thread_id = :thread)
 UNION SELECT 'session', session FROM observing WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread)
 UNION SELECT 'parts', parts FROM messages WHERE agent_id = :agent AND resource_id = :resource AND (:thread IS NULL OR thread_id = :thread) AND parts IS NOT NULL
 

@@ -8,12 +8,12 @@ import os
 import sqlite3
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from casenotes.config import StorageSettings
+from casenotes.errors import StoreError
 from casenotes.stores.base import (
     Changes,
     Document,
@@ -288,7 +288,7 @@ class SqliteStore:
             connection.execute("ROLLBACK")
 
     def _changed_messages(self, connection: sqlite3.Connection, values: dict[str, Any]) -> Iterator[list[Any]]:
-        """Rows of new messages, each behind its rowid, which tells their order."""
+        """Rows of new messages, each behind its number, which tells their order."""
         if values["after"] == 0:
             yield from map(list, connection.execute(self._sql["all_messages"], values))
             return
@@ -330,10 +330,8 @@ class SqliteStore:
         return known.get(space) or self._insert_space(connection, space, active=False)
 
     def _insert_space(self, connection: sqlite3.Connection, space: SpaceKey, *, active: bool) -> SpaceRecord:
-        newest = max((record.id for record in self._spaces(connection)), default=0)
-        space_id = max(newest + 1, time.time_ns() // 1000)  # never one that was used before
-        values = space_values(space) | {"active": active, "space": space_id}
-        connection.execute(self._sql["insert_space"], values)
+        values = space_values(space) | {"active": active}
+        space_id = connection.execute(self._sql["insert_space"], values).fetchone()[0]
         return next(record for record in self._spaces(connection) if record.id == space_id)
 
     async def activate_space(self, space_id: int) -> None:
@@ -410,6 +408,16 @@ class SqliteStore:
             lambda connection: connection.execute(sql).fetchone()
         )
         return StoreStats(*counts, sum(map(_size, self._files())))
+
+    async def table_sizes(self) -> dict[str, int]:
+        """See Store.table_sizes; every page is read for it."""
+        sql = self._sql["table_sizes"]
+        try:
+            return dict(await self._read(lambda connection: connection.execute(sql).fetchall()))
+        except StoreError as error:
+            if "no such table: dbstat" in str(error):  # an SQLite that was built without it
+                return {}
+            raise
 
     async def check(self) -> list[Finding]:
         """See Store.check."""

@@ -9,7 +9,7 @@ CREATE TABLE spaces_7 AS SELECT * FROM spaces;
 DROP TABLE spaces;
 
 CREATE TABLE spaces (
-    space_id   INTEGER PRIMARY KEY,
+    space_id   INTEGER PRIMARY KEY AUTOINCREMENT, -- never one that was used before
     model      TEXT NOT NULL,
     dimensions INTEGER NOT NULL,
     normalised INTEGER NOT NULL,

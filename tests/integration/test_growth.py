@@ -18,7 +18,7 @@ ANSWERED = (
 )
 
 
-async def test_r13_05_a_turn_leaves_at_most_four_times_its_text_beside_its_vectors(tmp_path: Path) -> None:
+async def test_r16_03_a_turn_leaves_at_most_four_times_its_text_beside_its_vectors(tmp_path: Path) -> None:
     days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
     sizes, said = [], 0
     for name, turns in (("empty.db", 0), ("full.db", TURNS)):

@@ -117,7 +117,7 @@ def fifth_schema(request: pytest.FixtureRequest, sqlite_url: str) -> str:
     return url
 
 
-async def test_r13_03_an_upgrade_keeps_what_was_said_and_what_was_shown(fifth_schema: str) -> None:
+async def test_r16_01_an_upgrade_keeps_what_was_said_and_what_was_shown(fifth_schema: str) -> None:
     async with opened(fifth_schema, embedder=HashEmbedder(4)) as memory:
         items = await memory.turn_context(LATER, "one")
         assert {(item.kind, item.id, item.left_out) for item in items} == {

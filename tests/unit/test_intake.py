@@ -43,7 +43,7 @@ def test_new_ids_grow_with_time_and_never_repeat() -> None:
     assert ids[0] > f"{int(NOW.timestamp() * 1000):012x}{'f' * 20}", "behind those of stores from before"
 
 
-def test_r13_04_ids_are_short_and_those_of_a_turn_stand_together() -> None:
+def test_r16_02_ids_are_short_and_those_of_a_turn_stand_together() -> None:
     """A store repeats them in rows and indexes: of short messages they were a good part."""
     turn_id = new_id(NOW)
     messages = with_identity([Message("user", "a")] * 40, turn_id, 0, NOW)

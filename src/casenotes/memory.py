@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
+from casenotes.arguments import check_arguments
 from casenotes.clock import Clock, SystemClock
 from casenotes.config import Settings, effective
 from casenotes.errors import CasenotesError, InvalidScope, UsageError
@@ -86,6 +87,7 @@ LAST_SECONDS = 0.5
 """What is left for events when a memory is closed and background work has taken all of the time."""
 
 
+@check_arguments
 class Memory:
     """The memory of agents: open it once per process, use it from any number of tasks."""
 
@@ -212,6 +214,7 @@ class Memory:
 
     def size_of(self, message: Message) -> int:
         """How many tokens a message takes of a prompt, by the counter of this memory."""
+        check_message(message)
         return self._size(message)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -461,6 +464,8 @@ class Memory:
 
     async def embed(self, scope: Scope, messages: Sequence[Message]) -> int:
         """Make the vectors of saved messages; says how many. Failures become events."""
+        for message in messages:
+            check_message(message)
         return await self._filler.fill(scope, messages)
 
     async def recall(
@@ -477,10 +482,6 @@ class Memory:
         `as_of` shows what was known and held at that time; `quarantined` also finds what is set apart
         because it reads like an instruction.
         """
-        if as_of is not None and not isinstance(as_of, datetime):
-            raise UsageError(f"as_of must be a datetime with a time zone, got {as_of!r}")
-        if as_of is not None and as_of.tzinfo is None:
-            raise UsageError(f"as_of {as_of.isoformat()!r} has no time zone; add one, for example UTC")
         wanted = self._settings.episodic.top_k if top_k is None else top_k
         hits = await self._search(scope, query, wanted, as_of, quarantined)
         self._shown.add_hits(scope, hits)
@@ -830,8 +831,6 @@ def _note_shown(turn: Turn, context: Context) -> None:
 
 def _checked_limit(limit: int) -> int:
     """The limit, as both databases take it."""
-    if limit < 1:
-        raise UsageError(f"limit is {limit!r}; it must be at least 1")
     return min(limit, MAX_LIMIT)
 
 

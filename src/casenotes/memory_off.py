@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Never
 
+from casenotes.arguments import check_arguments
 from casenotes.errors import UsageError
 from casenotes.intake import Input, as_messages, check_outcome, new_id
 from casenotes.memory import Memory
@@ -27,6 +28,7 @@ from casenotes.types import (
 REASON = "memory is switched off"
 
 
+@check_arguments
 class MemoryOff(Memory):
     """`Memory` with `enabled` set to false."""
 
@@ -58,7 +60,7 @@ class MemoryOff(Memory):
     ) -> Receipt:
         """The receipt says that nothing was kept."""
         check_outcome(outcome)
-        as_messages(messages, "assistant")
+        self._checked(as_messages(messages, "assistant"), turn.id, len(turn.message_ids))
         return Receipt(turn.id, outcome, reason=REASON)
 
     async def finish(self, scope: Scope | ChildScope, outcome: Outcome = "success") -> None:

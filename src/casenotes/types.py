@@ -58,8 +58,6 @@ class Scope:
         """A new scope for one run of a sub-agent under this conversation."""
         if self.thread_id is None:
             raise InvalidScope(f"{self!r} has no thread_id; a sub-agent works under a conversation")
-        if problem := id_problem(name):
-            raise InvalidScope(f"the name of a sub-agent {problem}")
         return ChildScope(self, name, f"{self.thread_id}/{name}-{secrets.token_hex(4)}", shares_memory)
 
     @property
@@ -80,6 +78,17 @@ class ChildScope:
     name: str
     thread_id: str
     shares_memory: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parent, Scope) or self.parent.thread_id is None:
+            raise InvalidScope(
+                f"{self.parent!r} is no conversation; a sub-agent works under a Scope with a thread_id"
+            )
+        for name in ("name", "thread_id"):
+            if problem := id_problem(getattr(self, name)):
+                raise InvalidScope(f"the {name} of a sub-agent {problem}")
+        if not isinstance(self.shares_memory, bool):
+            raise InvalidScope(f"shares_memory is {self.shares_memory!r}; it must be True or False")
 
     @property
     def scope(self) -> Scope:
@@ -131,6 +140,8 @@ class Message:
         if not isinstance(self.text, str):
             raise InvalidMessage(f"text must be a string, got {type(self.text).__name__}")
         if not isinstance(self.parts, tuple):
+            if not isinstance(self.parts, Iterable):
+                raise InvalidMessage(f"parts must be a list of calls and results, got {self.parts!r}")
             object.__setattr__(self, "parts", tuple(self.parts))
 
     @property

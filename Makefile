@@ -27,6 +27,7 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/turn.py
 	$(BIN)/python bench/context.py
 	$(BIN)/python bench/observe.py
+	$(BIN)/python bench/loop.py
 
 # Two hundred times a worker is stopped while it holds a lease, and another takes over. And many more kills.
 faults: $(VENV)/.test

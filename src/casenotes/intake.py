@@ -138,6 +138,17 @@ def check_message(message: Message, max_characters: float = inf) -> None:
         raise InvalidMessage(f"{name}: text {problem}")
 
 
+def characters(message: Message) -> int:
+    """About how long a message is, before anything of it was checked."""
+    size = len(message.text)
+    for part in message.parts:
+        arguments = getattr(part, "arguments", None)
+        values = arguments.values() if isinstance(arguments, Mapping) else ()
+        texts = (getattr(part, "content", ""), *values)
+        size += sum(len(text) for text in texts if isinstance(text, str))
+    return size
+
+
 def check_thread(title: str | None, metadata: Mapping[str, Any] | None) -> None:
     """Raise InvalidMessage if a thread's title or metadata cannot be stored."""
     if title is not None and not isinstance(title, str):

@@ -21,6 +21,7 @@ from casenotes.events import Event, Events, Listener
 from casenotes.intake import (
     Input,
     as_messages,
+    characters,
     check_message,
     check_outcome,
     check_thread,
@@ -29,6 +30,7 @@ from casenotes.intake import (
     with_identity,
 )
 from casenotes.recall.shown import ShownItems
+from casenotes.tasks import compute
 from casenotes.tokens import TokenCounter, estimate_tokens
 from casenotes.tracing import span
 from casenotes.types import (
@@ -395,7 +397,7 @@ class Memory:
             parent,
             self._session.watch(),
         )
-        checked = self._checked(messages, turn.id, len(turn.message_ids))
+        checked = await self._checked(messages, turn.id, len(turn.message_ids))
         saved = await self._store.append(turn.scope, checked, mark)
         self._shown.saved(turn.scope, turn.id, shown)
         return saved
@@ -405,7 +407,13 @@ class Memory:
         if not turn.is_apart:
             self._filler.schedule(turn.scope, saved.new_messages)
 
-    def _checked(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
+    async def _checked(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
+        def check() -> list[Message]:
+            return self._check(messages, prefix, position)
+
+        return await compute(check, sum(map(characters, messages)))
+
+    def _check(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
         for message in messages:
             check_message(message, self._settings.storage.max_message_characters)
         if self._settings.storage.redact_messages:
@@ -443,7 +451,7 @@ class Memory:
         `embed=False` the vectors are left to `embed` or to the next recall. What is said to a sub-agent
         that shares no memory is not searched.
         """
-        checked = self._checked(as_messages(messages, role), new_id(self._clock.now()), 0)
+        checked = await self._checked(as_messages(messages, role), new_id(self._clock.now()), 0)
         if isinstance(scope, ChildScope):
             return await self._append_apart(scope, checked)
         if not embed:

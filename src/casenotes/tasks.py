@@ -1,13 +1,18 @@
-"""Tasks of asyncio: whether this one was told to stop, and how others are ended."""
+"""Tasks of asyncio: whether this one was told to stop, how others are ended, and what goes to a thread."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 GRACE_SECONDS = 2.0
 """How long tasks that were told to stop are waited for: a model or an embedder may not heed it."""
+
+INLINE_CHARACTERS = 50_000
+"""Work on longer texts holds the host's loop for more than some ten milliseconds."""
 
 _going_on: set[asyncio.Task[Any]] = set()
 
@@ -39,3 +44,8 @@ def leave(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in tasks:
         _going_on.add(task)
         task.add_done_callback(_going_on.discard)
+
+
+async def compute(work: Callable[[], T], characters: int) -> T:
+    """Call a function of texts: in a thread if they are long, so that the host's loop goes on meanwhile."""
+    return await asyncio.to_thread(work) if characters > INLINE_CHARACTERS else work()

@@ -42,7 +42,8 @@ async def erase(desk: Desk, scope: Scope, *, scrub: bool) -> Erased:
         raise InvalidScope(f"{scope!r} names neither a resource nor a thread; say what to erase")
     erasure = desk.store.erasure
     scopes = [scope, *await _children(desk, scope)]
-    pieces = pieces_of([text for one in scopes for text in await erasure.traces(one)]) if scrub else set()
+    traces = [text for one in scopes for text in await erasure.traces(one)] if scrub else []
+    pieces = await asyncio.to_thread(pieces_of, traces)
     rows: Counter[str] = Counter()
     for one in scopes:
         rows.update(await erasure.erase(one))

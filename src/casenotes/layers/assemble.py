@@ -62,6 +62,7 @@ class ContextMaker:
         started = time.perf_counter()
         scope, apart = turn.scope, turn.is_apart
         log = _with(given, await self._log(scope, len(given), provider))
+        await self._size.count_ahead(log)
         seconds["recent_messages"] = time.perf_counter() - started
         own = {str(message.id) for message in given}
         layers = in_reach(self._layers, scope, apart=apart)
@@ -81,6 +82,7 @@ class ContextMaker:
     async def next(self, turn: Turn, seconds: dict[str, float]) -> tuple[Context, tuple[Shown, ...]]:
         """The context of a further call of a turn, whose log has grown."""
         own = set(turn.message_ids)
+        await self._size.count_ahead(turn.log)
         log = await self._still_shown(turn, own)
         again = [layer for layer in in_reach(self._layers, turn.scope, apart=turn.is_apart) if layer.every_step]
         said = [message for message in turn.log if str(message.id) in own]

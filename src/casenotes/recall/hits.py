@@ -11,10 +11,8 @@ from casenotes.masking import mask, placeholder, secrets_in
 from casenotes.recall.index import Found
 from casenotes.recall.rank import Ranked
 from casenotes.stores.base import Store
+from casenotes.tasks import compute
 from casenotes.types import SPEAKERS, Entry, Evidence, Hit, Message, Scope
-
-INLINE_CHARACTERS = 50_000
-"""Longer messages are masked in a thread, beside the host's loop."""
 
 MAX_BLOCK_CHARACTERS = 8_000
 """A block quotes less than this; what is cut off here cannot be half a secret in what is shown."""
@@ -38,8 +36,7 @@ async def read_hits(store: Store, scope: Scope, found: Sequence[Found], *, as_bl
             if _is_worth_quoting(message)
         }
     make = partial(_hits, found, entries, messages)
-    is_long = sum(len(message.text) for message in messages.values()) > INLINE_CHARACTERS
-    hits = await asyncio.to_thread(make) if is_long else make()
+    hits = await compute(make, sum(len(message.text) for message in messages.values()))
     return with_conflicts(hits, conflicts)
 
 

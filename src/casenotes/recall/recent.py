@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from casenotes.pairs import answered
+from casenotes.tasks import compute
 from casenotes.tokens import CountedOnce, TokenCounter
 from casenotes.types import Message, part_text
 
@@ -38,8 +39,16 @@ class MessageTokens:
         self._count = CountedOnce(count_tokens, MAX_COUNTED)
 
     def __call__(self, message: Message) -> int:
-        texts = (message.text, *map(part_text, message.parts))
-        return MESSAGE_OVERHEAD + sum(self._count(text) for text in texts if text)
+        return MESSAGE_OVERHEAD + sum(map(self._count, _texts(message)))
+
+    async def count_ahead(self, messages: Sequence[Message]) -> None:
+        """Count what was not counted yet: long texts in a thread, beside the host's loop."""
+        texts = [text for message in messages for text in _texts(message) if not self._count.knows(text)]
+        await compute(lambda: list(map(self._count, texts)), sum(map(len, texts)))
+
+
+def _texts(message: Message) -> list[str]:
+    return [text for text in (message.text, *map(part_text, message.parts)) if text]
 
 
 def window(

@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from casenotes.errors import BadVector
@@ -19,7 +20,7 @@ from casenotes.masking import mask
 from casenotes.models.embed import Embedder, embed_texts
 from casenotes.recall.space import SpaceInUse
 from casenotes.stores.base import Store, Unembedded, VectorRow
-from casenotes.tasks import end
+from casenotes.tasks import compute, end
 from casenotes.types import Entry, HitKind, Message, Scope
 
 BATCH = 256
@@ -189,7 +190,8 @@ class MadeVectors(NamedTuple):
 async def make_vectors(embedder: Embedder, items: Sequence[Unembedded]) -> MadeVectors:
     """Embed items together; where that gives a bad vector, one by one, to find whose it is."""
     try:
-        matrix = await embed_texts(embedder, [mask(item.text) for item in items])
+        characters = sum(len(item.text) for item in items)
+        matrix = await embed_texts(embedder, await compute(partial(_masked_texts, items), characters))
     except BadVector as error:
         if len(items) == 1:
             return MadeVectors([], [(items[0], error)])
@@ -202,6 +204,10 @@ async def make_vectors(embedder: Embedder, items: Sequence[Unembedded]) -> MadeV
         for item, vector in zip(items, matrix, strict=True)
     ]
     return MadeVectors(rows, [])
+
+
+def _masked_texts(items: Sequence[Unembedded]) -> list[str]:
+    return [mask(item.text) for item in items]
 
 
 async def vectors_of(

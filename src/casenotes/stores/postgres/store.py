@@ -6,6 +6,7 @@ pipeline. Writes first take the scope's row, so that change numbers become visib
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -47,7 +48,7 @@ from casenotes.stores.postgres.learning import PostgresEntries, PostgresJobs
 from casenotes.stores.postgres.observations import PostgresObservations
 from casenotes.stores.postgres.revisions import PostgresRevisions
 from casenotes.stores.postgres.states import PostgresEpisodes, PostgresEvents, PostgresStates
-from casenotes.stores.postgres.values import Row, same_time, vector_row, wire_vector
+from casenotes.stores.postgres.values import ROWS_AT_ONCE, Row, read_rows, same_time, vector_row, wire_vector
 from casenotes.stores.rows import (
     AFTER_ALL_SEQS,
     check_repetition,
@@ -125,7 +126,7 @@ class PostgresStore:
         async with self.connection() as connection, connection.pipeline():
             await connection.execute(self._sql["enter_scope"], scope_key(scope))
             cursor = await connection.execute(self._sql[name], values, binary=True)
-            return await cursor.fetchall()
+            return await read_rows(cursor)
 
     async def fetch_all_scopes(self, name: str, values: Mapping[str, Any] | None = None) -> list[Row]:
         """The rows of a named statement over the whole store."""
@@ -276,12 +277,14 @@ class PostgresStore:
                 await connection.execute(self._sql[name], values, binary=True)
                 for name in ("freshness", "changed_messages", "changed_entries", "changed_vectors")
             ]
-            freshness, messages, entries, vectors = [await cursor.fetchall() for cursor in cursors]
-        return Changes(
-            _freshness(freshness),
-            [*map(_document, messages), *map(_entry_document, entries)],
-            [vector_row(row) for row in vectors],
-        )
+            freshness, messages, entries, vectors = [await read_rows(cursor) for cursor in cursors]
+
+        def as_changes() -> Changes:
+            documents = [*map(_document, messages), *map(_entry_document, entries)]
+            return Changes(_freshness(freshness), documents, [vector_row(row) for row in vectors])
+
+        is_large = len(messages) + len(vectors) > ROWS_AT_ONCE
+        return await asyncio.to_thread(as_changes) if is_large else as_changes()
 
     async def spaces(self) -> list[SpaceRecord]:
         """See Store.spaces."""

@@ -58,6 +58,8 @@ class Scope:
         """A new scope for one run of a sub-agent under this conversation."""
         if self.thread_id is None:
             raise InvalidScope(f"{self!r} has no thread_id; a sub-agent works under a conversation")
+        if name == "":
+            raise InvalidScope("the name of a sub-agent is empty; say what it is called")
         return ChildScope(self, name, f"{self.thread_id}/{name}-{secrets.token_hex(4)}", shares_memory)
 
     @property
@@ -84,9 +86,10 @@ class ChildScope:
             raise InvalidScope(
                 f"{self.parent!r} is no conversation; a sub-agent works under a Scope with a thread_id"
             )
-        for name in ("name", "thread_id"):
-            if problem := id_problem(getattr(self, name)):
-                raise InvalidScope(f"the {name} of a sub-agent {problem}")
+        if self.name != "" and (problem := id_problem(self.name)):  # it is not known of imported threads
+            raise InvalidScope(f"the name of a sub-agent {problem}")
+        if problem := id_problem(self.thread_id):
+            raise InvalidScope(f"the thread_id of a sub-agent {problem}")
         if not isinstance(self.shares_memory, bool):
             raise InvalidScope(f"shares_memory is {self.shares_memory!r}; it must be True or False")
 

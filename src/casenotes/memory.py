@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
+from casenotes.arguments import check_arguments
 from casenotes.clock import Clock, SystemClock
 from casenotes.config import Settings, effective
 from casenotes.errors import CasenotesError, InvalidScope, UsageError
@@ -20,6 +21,7 @@ from casenotes.events import Event, Events, Listener
 from casenotes.intake import (
     Input,
     as_messages,
+    characters,
     check_message,
     check_outcome,
     check_thread,
@@ -28,7 +30,7 @@ from casenotes.intake import (
     with_identity,
 )
 from casenotes.recall.shown import ShownItems
-from casenotes.tasks import run_to_end
+from casenotes.tasks import compute, run_to_end
 from casenotes.tokens import TokenCounter, estimate_tokens
 from casenotes.tracing import span
 from casenotes.types import (
@@ -95,6 +97,7 @@ LAST_SECONDS = 0.5
 """What is left for events when a memory is closed and background work has taken all of the time."""
 
 
+@check_arguments
 class Memory:
     """The memory of agents: open it once per process, use it from any number of tasks."""
 
@@ -232,6 +235,7 @@ class Memory:
 
     def size_of(self, message: Message) -> int:
         """How many tokens a message takes of a prompt, by the counter of this memory."""
+        check_message(message)
         return self._size(message)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -437,7 +441,7 @@ class Memory:
             parent,
             self._session.watch(),
         )
-        checked = self._checked(messages, turn.id, len(turn.message_ids))
+        checked = await self._checked(messages, turn.id, len(turn.message_ids))
         saved = await self._store.append(turn.scope, checked, mark)
         self._shown.saved(turn.scope, turn.id, shown)
         return saved
@@ -447,7 +451,13 @@ class Memory:
         if not turn.is_apart:
             self._filler.schedule(turn.scope, saved.new_messages)
 
-    def _checked(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
+    async def _checked(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
+        def check() -> list[Message]:
+            return self._check(messages, prefix, position)
+
+        return await compute(check, sum(map(characters, messages)))
+
+    def _check(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
         for message in messages:
             check_message(message, self._settings.storage.max_message_characters)
         if self._settings.storage.redact_messages:
@@ -499,7 +509,7 @@ class Memory:
         `embed=False` the vectors are left to `embed` or to the next recall. What is said to a sub-agent
         that shares no memory is not searched.
         """
-        checked = self._checked(as_messages(messages, role), new_id(self._clock.now()), 0)
+        checked = await self._checked(as_messages(messages, role), new_id(self._clock.now()), 0)
         if isinstance(scope, ChildScope):
             return await self._append_apart(scope, checked)
         if not embed:
@@ -520,6 +530,8 @@ class Memory:
 
     async def embed(self, scope: Scope, messages: Sequence[Message]) -> int:
         """Make the vectors of saved messages; says how many. Failures become events."""
+        for message in messages:
+            check_message(message)
         return await self._filler.fill(scope, messages)
 
     async def recall(
@@ -536,10 +548,6 @@ class Memory:
         `as_of` shows what was known and held at that time; `quarantined` also finds what is set apart
         because it reads like an instruction.
         """
-        if as_of is not None and not isinstance(as_of, datetime):
-            raise UsageError(f"as_of must be a datetime with a time zone, got {as_of!r}")
-        if as_of is not None and as_of.tzinfo is None:
-            raise UsageError(f"as_of {as_of.isoformat()!r} has no time zone; add one, for example UTC")
         wanted = self._settings.episodic.top_k if top_k is None else top_k
         hits = await self._search(scope, query, wanted, as_of, quarantined)
         self._shown.add_hits(scope, hits)
@@ -927,8 +935,6 @@ def _note_shown(turn: Turn, context: Context) -> None:
 
 def _checked_limit(limit: int) -> int:
     """The limit, as both databases take it."""
-    if limit < 1:
-        raise UsageError(f"limit is {limit!r}; it must be at least 1")
     return min(limit, MAX_LIMIT)
 
 

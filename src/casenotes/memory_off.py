@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Never
 
+from casenotes.arguments import check_arguments
 from casenotes.errors import UsageError
 from casenotes.intake import Input, as_messages, check_outcome, new_id
 from casenotes.memory import Memory
@@ -27,6 +28,7 @@ from casenotes.types import (
 REASON = "memory is switched off"
 
 
+@check_arguments
 class MemoryOff(Memory):
     """`Memory` with `enabled` set to false."""
 
@@ -35,14 +37,14 @@ class MemoryOff(Memory):
         child = scope if isinstance(scope, ChildScope) else None
         own = scope.scope if isinstance(scope, ChildScope) else scope
         turn = Turn(new_id(self._clock.now()), own, Context(), child=child)
-        return replace(turn, context=self._seen(turn, as_messages(user_input, "user")))
+        return replace(turn, context=await self._seen(turn, as_messages(user_input, "user")))
 
     async def step(self, turn: Turn, messages: Input) -> Context:
         """What was said in the turn."""
-        return self._seen(turn, as_messages(messages, "assistant"))
+        return await self._seen(turn, as_messages(messages, "assistant"))
 
-    def _seen(self, turn: Turn, said: Sequence[Message]) -> Context:
-        checked = self._checked(said, turn.id, len(turn.message_ids))
+    async def _seen(self, turn: Turn, said: Sequence[Message]) -> Context:
+        checked = await self._checked(said, turn.id, len(turn.message_ids))
         turn.message_ids.extend(str(message.id) for message in checked)
         turn.log.extend(checked)
         return Context(messages=tuple(turn.log), trace={"off": REASON})
@@ -58,7 +60,7 @@ class MemoryOff(Memory):
     ) -> Receipt:
         """The receipt says that nothing was kept."""
         check_outcome(outcome)
-        as_messages(messages, "assistant")
+        await self._checked(as_messages(messages, "assistant"), turn.id, len(turn.message_ids))
         return Receipt(turn.id, outcome, reason=REASON)
 
     async def finish(self, scope: Scope | ChildScope, outcome: Outcome = "success") -> None:

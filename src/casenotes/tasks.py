@@ -1,14 +1,17 @@
-"""Tasks of asyncio: whether this one was told to stop, and how others are ended."""
+"""Tasks of asyncio: whether this one was told to stop, how others are ended, and what goes to a thread."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 GRACE_SECONDS = 2.0
 """How long tasks that were told to stop are waited for: a model or an embedder may not heed it."""
+
+INLINE_CHARACTERS = 50_000
+"""Work on longer texts holds the host's loop for more than some ten milliseconds."""
 
 _going_on: set[asyncio.Task[Any]] = set()
 _closing: set[asyncio.Task[Any]] = set()
@@ -66,3 +69,8 @@ async def wait_for_closing() -> None:
     """Wait until everything in this loop is released."""
     while closing := closing_tasks():
         await asyncio.wait(closing)
+
+
+async def compute(work: Callable[[], T], characters: int) -> T:
+    """Call a function of texts: in a thread if they are long, so that the host's loop goes on meanwhile."""
+    return await asyncio.to_thread(work) if characters > INLINE_CHARACTERS else work()

@@ -32,6 +32,10 @@ class CountedOnce:
         self._most = most
         self._known: dict[tuple[int, int], int] = {}
 
+    def knows(self, text: str) -> bool:
+        """Whether the text was counted before."""
+        return (hash(text), len(text)) in self._known
+
     def __call__(self, text: str) -> int:
         key = (hash(text), len(text))
         count = self._known.get(key)

@@ -59,8 +59,8 @@ class Scope:
         """A new scope for one run of a sub-agent under this conversation."""
         if self.thread_id is None:
             raise InvalidScope(f"{self!r} has no thread_id; a sub-agent works under a conversation")
-        if problem := id_problem(name):
-            raise InvalidScope(f"the name of a sub-agent {problem}")
+        if name == "":
+            raise InvalidScope("the name of a sub-agent is empty; say what it is called")
         return ChildScope(self, name, f"{self.thread_id}/{name}-{secrets.token_hex(4)}", shares_memory)
 
     @property
@@ -81,6 +81,18 @@ class ChildScope:
     name: str
     thread_id: str
     shares_memory: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parent, Scope) or self.parent.thread_id is None:
+            raise InvalidScope(
+                f"{self.parent!r} is no conversation; a sub-agent works under a Scope with a thread_id"
+            )
+        if self.name != "" and (problem := id_problem(self.name)):  # it is not known of imported threads
+            raise InvalidScope(f"the name of a sub-agent {problem}")
+        if problem := id_problem(self.thread_id):
+            raise InvalidScope(f"the thread_id of a sub-agent {problem}")
+        if not isinstance(self.shares_memory, bool):
+            raise InvalidScope(f"shares_memory is {self.shares_memory!r}; it must be True or False")
 
     @property
     def scope(self) -> Scope:
@@ -133,6 +145,8 @@ class Message:
         if not isinstance(self.text, str):
             raise InvalidMessage(f"text must be a string, got {type(self.text).__name__}")
         if not isinstance(self.parts, tuple):
+            if not isinstance(self.parts, Iterable):
+                raise InvalidMessage(f"parts must be a list of calls and results, got {self.parts!r}")
             object.__setattr__(self, "parts", tuple(self.parts))
 
     @property

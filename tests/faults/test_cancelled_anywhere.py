@@ -15,7 +15,7 @@ from casenotes.config import JobSettings, ObservationalSettings, StorageSettings
 from casenotes.models.chat import ChatRequest
 from casenotes.testing import HashEmbedder, ScriptedModel
 
-ROUNDS = int(os.environ.get("CASENOTES_ROUNDS", "25"))
+ROUNDS = int(os.environ.get("CASENOTES_ROUNDS", "10"))
 """For each store and seed; `make faults` does more."""
 
 PATIENCE = 30.0

@@ -25,7 +25,7 @@ from casenotes.types import Entry
 
 SCRIPT = Path(script.__file__)
 STEPS = ("append", "acquire", "model", "embed", "save", "release")
-KILLS = int(os.environ.get("CASENOTES_KILLS", "14"))
+KILLS = int(os.environ.get("CASENOTES_KILLS", "8"))
 """For each of the two stores; `make campaign` does more."""
 
 LOOKED_AT_AFTER = 10

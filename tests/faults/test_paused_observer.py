@@ -26,10 +26,10 @@ from casenotes import Memory, Scope
 from casenotes.testing import HashEmbedder
 
 SCRIPT = Path(script.__file__)
-TRIALS = int(os.environ.get("CASENOTES_TRIALS", "20"))
+TRIALS = int(os.environ.get("CASENOTES_TRIALS", "8"))
 """For each store: half of them stopped while the model answers, half before saving."""
 
-CONTROLS = 3
+CONTROLS = 2
 TURNS = 3
 
 

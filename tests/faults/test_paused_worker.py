@@ -23,10 +23,10 @@ from casenotes.models.chat import ChatRequest
 from casenotes.testing import HashEmbedder, ScriptedModel
 
 SCRIPT = Path(script.__file__)
-TRIALS = 20
+TRIALS = int(os.environ.get("CASENOTES_TRIALS", "8"))
 """For each store: half of them while the other worker is at work, half when it has done its work."""
 
-CONTROLS = 3
+CONTROLS = 2
 PATIENCE = 30.0
 SECOND = script.answer("second")["entries"][0]["content"]
 

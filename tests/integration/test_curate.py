@@ -82,7 +82,7 @@ class TestRemember:
 
     async def test_bad_input_is_refused_by_name(self, sqlite_url: str) -> None:
         async with opened(sqlite_url) as memory:
-            for text, problem in (("", "empty"), (" \n ", "empty"), ("x" * 2001, "2001"), (7, "int")):
+            for text, problem in (("", "empty"), (" \n ", "empty"), ("x" * 2001, "2001"), (7, "text is 7")):
                 with pytest.raises(UsageError, match=problem):
                     await memory.remember(MIRA, text)
             with pytest.raises(InvalidScope, match="resource_id"):

@@ -140,7 +140,7 @@ async def test_a_plan_needs_its_thread_and_can_be_switched_off(shared_url: str, 
             await memory.plan(scope.owner)
         with pytest.raises(InvalidScope, match="monday"):
             await memory.update_plan(scope, goal="too early")
-        with pytest.raises(UsageError, match="give a list"):
+        with pytest.raises(UsageError, match="must be a list"):
             await memory.update_plan(scope, steps="one, two")
     off = replace(settings(), plan=PlanSettings(enabled=False))
     async with opened(shared_url, config=off) as memory:

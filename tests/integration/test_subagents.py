@@ -94,11 +94,11 @@ class TestAttempts:
         async with opened(shared_url) as memory:
             assert await memory.attempts(scope) == [noted, second]
             assert await memory.attempts(replace(scope, thread_id="tuesday")) == []
-            with pytest.raises(UsageError, match="outcome 'great'"):
+            with pytest.raises(UsageError, match="outcome is 'great'"):
                 await memory.record_attempt(scope, TASK, "x", "y", "great")
             with pytest.raises(UsageError, match="task is empty"):
                 await memory.record_attempt(scope, " ", "x", "y")
-            with pytest.raises(UsageError, match="tried must be text"):
+            with pytest.raises(UsageError, match="tried is None; it must be text"):
                 await memory.record_attempt(scope, TASK, None, "y")
 
     async def test_r09_03_attempts_at_the_same_time_have_numbers_of_their_own(

@@ -19,7 +19,7 @@ TIERS = (
     {"masking"},
     {"credentials"},
     {"config", "clock", "pairs", "speakers", "tasks"},
-    {"tokens", "events", "intake", "tracing", "prompt"},
+    {"tokens", "events", "intake", "arguments", "tracing", "prompt"},
     {"models", "stores"},
     {"recall"},
     {"learn"},

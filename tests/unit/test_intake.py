@@ -17,7 +17,7 @@ def test_text_a_message_and_several_are_all_input() -> None:
     assert as_messages(one, "user") == (one,)
     assert as_messages([one, one], "user") == (one, one)
     assert as_messages((), "assistant") == ()
-    with pytest.raises(InvalidMessage, match="dict"):
+    with pytest.raises(InvalidMessage, match=r"role.*a list of Messages"):
         as_messages([{"role": "user"}], "user")
 
 

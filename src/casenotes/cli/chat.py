@@ -80,7 +80,7 @@ def chat_command(
     resource = login_name() if resource is None else resource  # an empty one is an error, not left out
     scope = Scope(agent, resource, thread_name() if thread is None else thread)
     with _warnings_told(), running_loop() as loop:
-        opening = open_memory(db, create=True, model=partner.worker)
+        opening = open_memory(db, create=True, model=partner.worker, waits=False)
         memory = loop.wait(opening.__aenter__())
         try:
             all_well = _converse(loop, memory, partner, scope, system, db, json)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from casenotes.cli.explain import print_entry
 from casenotes.cli.options import Agent, Db, Json, Resource, open_memory
-from casenotes.cli.output import console, errors, excerpt, print_json
+from casenotes.cli.output import console, errors, excerpt, print_json, spinner
 from casenotes.config import DEFAULT_AGENT
 from casenotes.curate.forget import Forgotten
 from casenotes.errors import UsageError
@@ -61,7 +61,8 @@ def remember_command(
     json: Json = False,
 ) -> None:
     """Keep a text as a memory of a user; it is saved as their message first, which is its evidence."""
-    entry = asyncio.run(_remember(db, Scope(agent, resource, thread), text))
+    with spinner("Saving", not json):
+        entry = asyncio.run(_remember(db, Scope(agent, resource, thread), text))
     if json:
         print_json({"entry": entry})
         return
@@ -95,7 +96,8 @@ def forget_command(
     back; to remove data for good use `erase`.
     """
     given = {"entry_id": entry, "thread_id": thread, "message_id": message, "query": query}
-    found = asyncio.run(_forget(db, Scope(agent, resource), given, dry_run=True))
+    with spinner("Searching", not json):
+        found = asyncio.run(_forget(db, Scope(agent, resource), given, dry_run=True))
     if not json:
         print_forgotten(found)
     if len(found) and not dry_run and confirmed("Forget all of this?", yes):

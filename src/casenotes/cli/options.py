@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -15,6 +16,9 @@ from casenotes.events import Event
 from casenotes.memory import Memory
 from casenotes.models.chat import ChatModel
 from casenotes.types import Scope
+
+LONGEST_WAIT = 1e9
+"""Seconds: whoever does not want to wait stops the command."""
 
 Db = Annotated[
     str | None,
@@ -39,12 +43,23 @@ def open_memory(
     create: bool = False,
     model: ChatModel | None = None,
     config: Settings | None = None,
+    waits: bool = True,
 ) -> AbstractAsyncContextManager[Memory]:
-    """The memory that `--db` names, mostly without a model; only commands that write may create it."""
+    """The memory that `--db` names, mostly without a model; only commands that write may create it.
+
+    A command that `waits` has no deadline: it would rather answer late than by words alone.
+    """
     url = db or effective().database_url
     if not create:
         check_exists(url)
+    if waits:
+        config = without_deadline(config or Settings())
     return Memory.open(url, model=model or "", config=config, on_event=_WarnOnce())
+
+
+def without_deadline(settings: Settings) -> Settings:
+    """The settings for a command that somebody waits for, as long as the embedder takes."""
+    return replace(settings, search=replace(settings.search, deadline_seconds=LONGEST_WAIT))
 
 
 async def check_known(memory: Memory, scope: Scope) -> None:

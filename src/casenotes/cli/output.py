@@ -79,6 +79,16 @@ def heading(text: str) -> None:
 
 
 @contextmanager
+def spinner(what: str, wanted: bool) -> Iterator[None]:
+    """A turning sign on the terminal while something takes its time; nothing where nobody would see it."""
+    if not wanted or not errors.is_terminal:
+        yield
+        return
+    with errors.status(what):
+        yield
+
+
+@contextmanager
 def progress_bar(wanted: bool) -> Iterator[Progress | None]:
     """A progress bar on the terminal; nothing where nobody would see it."""
     if not wanted or not errors.is_terminal:

@@ -19,7 +19,7 @@ from casenotes.cli.options import (
     open_memory,
     parse_time,
 )
-from casenotes.cli.output import console, excerpt, print_json
+from casenotes.cli.output import console, excerpt, print_json, spinner
 from casenotes.config import DEFAULT_AGENT
 from casenotes.types import Hit, Scope
 
@@ -52,7 +52,8 @@ def recall_command(
     vector (similar meaning), fused (both), recency, and final, which decides the order.
     """
     scope = Scope(agent, resource)
-    hits, is_empty = asyncio.run(_recall(query, scope, top_k, parse_time(as_of), quarantined, db))
+    with spinner("Searching", not json):
+        hits, is_empty = asyncio.run(_recall(query, scope, top_k, parse_time(as_of), quarantined, db))
     if json:
         print_json({"query": query, "hits": hits})
     elif is_empty:

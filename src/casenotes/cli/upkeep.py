@@ -11,8 +11,17 @@ from rich.padding import Padding
 from rich.text import Text
 
 from casenotes.cli.curate import Yes, confirmed, undo_hint
-from casenotes.cli.options import Agent, Db, Json, Resource, check_exists, open_memory
-from casenotes.cli.output import console, errors, excerpt, heading, print_json, print_table, progress_bar
+from casenotes.cli.options import Agent, Db, Json, Resource, check_exists, open_memory, without_deadline
+from casenotes.cli.output import (
+    console,
+    errors,
+    excerpt,
+    heading,
+    print_json,
+    print_table,
+    progress_bar,
+    spinner,
+)
 from casenotes.config import DEFAULT_AGENT, JobSettings, Settings, effective
 from casenotes.curate.audit import FAILING, Audit, Fault
 from casenotes.curate.erase import Erased
@@ -57,7 +66,8 @@ def audit_command(
     Without --agent and --resource the whole store is looked at. Entries that were never checked or
     never recalled are counted, but do not fail.
     """
-    found = asyncio.run(_audit(db, agent, resource, fix))
+    with spinner("Verifying", not json):
+        found = asyncio.run(_audit(db, agent, resource, fix))
     if json:
         print_json({"entries": found.entries, "counts": found.counts, "faults": found.faults, **_fixed(found)})
     else:
@@ -133,7 +143,7 @@ async def _rebuild(
     check_exists(url)
     if not (model or environment.model):
         raise UsageError("no model to derive entries with; give --model provider:name, or set CASENOTES_MODEL")
-    apart = Settings(jobs=JobSettings(in_process=False))  # no other work meanwhile
+    apart = without_deadline(Settings(jobs=JobSettings(in_process=False)))  # no other work meanwhile
     async with Memory.open(url, model=model, config=apart) as memory:
         estimate = await memory.estimate_rebuild(scope)
         if not json:
@@ -227,7 +237,8 @@ def erase_command(
     scope = Scope(agent, resource, thread)
     if not confirmed(f"Erase {thread or resource} for good?", yes):
         raise typer.Exit(1)
-    erased = asyncio.run(_erase(db, scope, scrub=not no_scrub))
+    with spinner("Erasing", not json):
+        erased = asyncio.run(_erase(db, scope, scrub=not no_scrub))
     if json:
         residue = erased.residue
         print_json(

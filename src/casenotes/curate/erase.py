@@ -51,7 +51,8 @@ async def erase(desk: Desk, scope: Scope, *, scrub: bool) -> Erased:
         raise InvalidScope(f"{scope!r} names neither a resource nor a thread; say what to erase")
     erasure = desk.store.erasure
     scopes = [scope, *await _children(desk, scope)]
-    pieces = pieces_of([text for one in scopes for text in await erasure.traces(one)])
+    traces = [text for one in scopes for text in await erasure.traces(one)]
+    pieces = await asyncio.to_thread(pieces_of, traces)
     owner = hashlib.blake2b(json.dumps([scope.agent_id, scope.resource_id]).encode(), digest_size=16).digest()
     earlier = await erasure.fingerprints(owner)
     fingerprints = await asyncio.to_thread(fingerprints_of, pieces, owner)

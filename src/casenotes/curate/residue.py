@@ -53,9 +53,6 @@ for name in sys.stdin.buffer.read().split(b"\\0"):
 """
 """What the child runs: every file in parts behind their lengths, and a length of zero at its end."""
 
-ByHead = dict[int, list[tuple[int, bytes]]]
-"""Pieces by eight of their bytes, each with the place of these."""
-
 
 @dataclass(frozen=True, slots=True)
 class Residue:
@@ -105,17 +102,45 @@ def scan(
 ) -> tuple[int, set[bytes]]:
     """The bytes read, and what was found in them by piece or fingerprint; OSError if a file cannot be read."""
     earlier = np.unique(np.frombuffer(fingerprints, dtype="<u8"))
-    by_head: ByHead = {}
-    for piece in pieces:
-        place = telling_place(piece)
-        by_head.setdefault(int.from_bytes(piece[place : place + HEAD], "little"), []).append((place, piece))
-    heads = np.array(sorted(by_head), dtype=np.uint64)
+    wanted = Wanted(pieces)
     size, found = 0, set[bytes]()
     for chunk, fresh in _chunks(files):
         size += fresh
-        found.update(_in_chunk(chunk, heads, by_head))
+        found.update(wanted.in_chunk(chunk))
         found.update(_by_fingerprint(chunk, earlier, key))
     return size, found
+
+
+class Wanted:
+    """The pieces by eight of their bytes; in arrays, as to build and free a dict of so many holds the loop."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = list(pieces)
+        self._places = [telling_place(piece) for piece in self._pieces]
+        numbers = (
+            int.from_bytes(piece[place : place + HEAD], "little")
+            for piece, place in zip(self._pieces, self._places, strict=True)
+        )
+        heads = np.fromiter(numbers, dtype=np.uint64, count=len(self._pieces))
+        self._order = np.argsort(heads, kind="stable")
+        self._heads = heads[self._order]
+
+    def in_chunk(self, chunk: bytes) -> Iterator[bytes]:
+        """The pieces that stand in a part of a file."""
+        heads = self._heads
+        for offset in range(min(HEAD, max(0, len(chunk) - HEAD + 1)) if len(heads) else 0):
+            count = (len(chunk) - offset) // HEAD
+            numbers = np.frombuffer(chunk, dtype="<u8", count=count, offset=offset)
+            firsts = np.searchsorted(heads, numbers)
+            firsts[firsts == len(heads)] = 0
+            hits = np.flatnonzero(heads[firsts] == numbers)
+            ends = np.searchsorted(heads, numbers[hits], side="right")
+            for index, first, end in zip(hits.tolist(), firsts[hits].tolist(), ends.tolist(), strict=True):
+                start = offset + HEAD * index
+                for number in self._order[first:end].tolist():
+                    piece, place = self._pieces[number], self._places[number]
+                    if start >= place and chunk.startswith(piece, start - place):
+                        yield piece
 
 
 def telling_place(piece: bytes) -> int:
@@ -157,18 +182,6 @@ def _part(pipe: IO[bytes]) -> bytes:
     if len(data) < length:
         raise EOFError
     return data
-
-
-def _in_chunk(chunk: bytes, heads: NDArray[np.uint64], by_head: ByHead) -> Iterator[bytes]:
-    for offset in range(min(HEAD, max(0, len(chunk) - HEAD + 1)) if len(heads) else 0):
-        count = (len(chunk) - offset) // HEAD
-        numbers = np.frombuffer(chunk, dtype="<u8", count=count, offset=offset)
-        places = np.searchsorted(heads, numbers)
-        places[places == len(heads)] = 0
-        for index in np.flatnonzero(heads[places] == numbers).tolist():
-            start = offset + HEAD * index
-            candidates = by_head[int(numbers[index])]
-            yield from (p for place, p in candidates if start >= place and chunk.startswith(p, start - place))
 
 
 def _by_fingerprint(chunk: bytes, wanted: NDArray[np.uint64], key: bytes) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from casenotes.clock import Clock
 from casenotes.config import Settings
+from casenotes.intake import characters
 from casenotes.layers.base import Layer, RecallRequest
 from casenotes.layers.gather import Gatherer, kept_within, least, trace_without
 from casenotes.layers.observing import SessionMemory, still_shown
@@ -22,7 +23,7 @@ from casenotes.layers.registered import gives_blocks
 from casenotes.recall.recent import MessageTokens, TokensOfCall, staying_tokens, window, without_broken_pairs
 from casenotes.recall.shorten import QUARTERS, shorten_steps
 from casenotes.stores.base import Shown, Store
-from casenotes.types import Context, Message, Scope, ToolResult, Turn
+from casenotes.types import Context, Message, Scope, Turn
 
 MAX_CHARACTERS_AT_ONCE = 200_000
 """Longer logs are counted and cut in a thread, so that the host's loop goes on."""
@@ -86,6 +87,7 @@ class ContextMaker:
     async def next(self, turn: Turn, seconds: dict[str, float]) -> tuple[Context, tuple[Shown, ...]]:
         """The context of a further call of a turn, whose log has grown."""
         own = set(turn.message_ids)
+        await self._size.count_ahead(turn.log)
         raw = await self._still_shown(turn, own)
         size = TokensOfCall(self._size)
         log, cut = await self._shorten(turn, raw, own, size)
@@ -107,7 +109,6 @@ class ContextMaker:
         self, turn: Turn, messages: list[Message], own: set[str], size: MessageTokens
     ) -> tuple[list[Message], dict[str, int]]:
         """The messages in whole pairs, too long ones cut, and the tokens that those have as a whole."""
-
         whole = list(without_broken_pairs(messages))
 
         def shorten() -> tuple[list[Message], dict[str, int]]:
@@ -120,7 +121,7 @@ class ContextMaker:
             cut = [message for message in shown if message is not uncut[message.id]]
             return list(without_broken_pairs(shown)), {str(m.id): size(uncut[m.id]) for m in cut}
 
-        is_long = sum(map(_characters, whole)) > MAX_CHARACTERS_AT_ONCE
+        is_long = sum(map(characters, whole)) > MAX_CHARACTERS_AT_ONCE
         return await asyncio.to_thread(shorten) if is_long else shorten()
 
     async def _still_shown(self, turn: Turn, own: set[str]) -> list[Message]:
@@ -186,11 +187,6 @@ class ContextMaker:
             "tokens": {"budget": self._prompt_tokens, "blocks": used, "messages": shown.tokens},
         }
         return Context(tuple(blocks), shown.messages, trace)
-
-
-def _characters(message: Message) -> int:
-    """About how long a message is."""
-    return len(message.text) + sum(len(part.content) for part in message.parts if isinstance(part, ToolResult))
 
 
 def _with(given: Sequence[Message], log: list[Message]) -> list[Message]:

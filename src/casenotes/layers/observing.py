@@ -92,6 +92,7 @@ class ObservingWork:
 
     async def _next(self, scope: Scope) -> tuple[Observing, list[Message]]:
         state, messages = await self._store.unobserved(scope, MAX_MESSAGES)
+        await self._tools.size.count_ahead(messages)
         sizes = [self._tools.size(message) for message in messages]
         ready = state.observed_tokens - state.active_tokens
         flush = self._is_flushed(state) and not state.is_open

@@ -17,9 +17,7 @@ from casenotes.characters import CONTROL, UNSEEN
 CONTROL_BYTES = re.findall(f"[{CONTROL}]".encode("latin-1"), bytes(range(128)))
 NO_CONTROLS = b"".join(CONTROL_BYTES)
 UNSEEN_RUN = re.compile(f"[{UNSEEN}]+")
-BLANKS = dict.fromkeys(map(ord, "\xa0\u1680\u2007\u202f\u205f\u3000"), " ") | dict.fromkeys(
-    range(0x2000, 0x200B), " "
-)
+BLANKS = ("\xa0", "\u1680", "\u202f", "\u205f", "\u3000", *map(chr, range(0x2000, 0x200B)))
 
 
 class Seen(NamedTuple):
@@ -46,7 +44,8 @@ def as_seen(text: str) -> Seen:
         if len(plain.translate(None, NO_CONTROLS)) == len(plain):
             return Seen(text)
     else:
-        text = text.translate(BLANKS)
+        for blank in BLANKS:  # one search each: a table of all of them takes twenty times as long
+            text = text.replace(blank, " ")
     dropped = [match.span() for match in UNSEEN_RUN.finditer(text)]
     if not dropped:
         return Seen(text)

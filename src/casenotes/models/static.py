@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ TOKENIZER_FILE = "tokenizers/l2_supercat_tokenizer_config.json"
 TENSOR = "embedding.weight"
 INLINE_CHARACTERS = 4_000
 BATCH_CHARACTERS = 1_000_000
+MEAN_TOKENS = 16_384
 
 
 class StaticEmbedder:
@@ -45,14 +46,23 @@ class StaticEmbedder:
         table = _token_table()
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, token_ids in enumerate(_token_ids(texts)):
-            vectors[row] = table[token_ids].mean(axis=0) if token_ids else table[0]
+            vectors[row] = _mean(table, token_ids) if token_ids else table[0]
         return vectors
+
+
+def _mean(table: Matrix, token_ids: list[int]) -> Matrix:
+    """The mean of the tokens' rows; those of a long text are not held in memory all at once."""
+    if len(token_ids) <= MEAN_TOKENS:
+        return cast(Matrix, table[token_ids].mean(axis=0))
+    parts = (token_ids[start : start + MEAN_TOKENS] for start in range(0, len(token_ids), MEAN_TOKENS))
+    total = sum(table[part].sum(axis=0, dtype=np.float64) for part in parts)
+    return np.asarray(total / len(token_ids), dtype=np.float32)
 
 
 def _token_ids(texts: Sequence[str]) -> list[list[int]]:
     """Batches are bounded because an encoded batch takes many times the room of its text."""
     tokenizer = _tokenizer()
-    if len(texts) == 1:
+    if len(texts) == 1 and len(texts[0]) <= INLINE_CHARACTERS:  # batches let other threads run meanwhile
         return [tokenizer.encode(texts[0], add_special_tokens=False).ids]
     ids: list[list[int]] = []
     batch: list[str] = []

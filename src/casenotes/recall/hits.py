@@ -12,10 +12,8 @@ from casenotes.recall.index import Found
 from casenotes.recall.rank import Ranked
 from casenotes.stores.base import Store
 from casenotes.stores.learning import ShownItem, by_kind
+from casenotes.tasks import compute
 from casenotes.types import SPEAKERS, ContextItem, Entry, Evidence, Hit, Message, Scope
-
-INLINE_CHARACTERS = 50_000
-"""Longer messages are masked in a thread, beside the host's loop."""
 
 MAX_BLOCK_CHARACTERS = 8_000
 """A block quotes less than this; what is cut off here cannot be half a secret in what is shown."""
@@ -45,8 +43,7 @@ async def read_hits(
             if _is_worth_quoting(message)
         }
     make = partial(_hits, found, entries, messages, name_of)
-    is_long = sum(len(message.text) for message in messages.values()) > INLINE_CHARACTERS
-    hits = await asyncio.to_thread(make) if is_long else make()
+    hits = await compute(make, sum(len(message.text) for message in messages.values()))
     return with_conflicts(hits, conflicts)
 
 

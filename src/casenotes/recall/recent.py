@@ -14,7 +14,9 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from casenotes.intake import characters
 from casenotes.pairs import answered
+from casenotes.tasks import INLINE_CHARACTERS, compute
 from casenotes.tokens import CountedOnce, TokenCounter
 from casenotes.types import Message, part_text
 
@@ -38,12 +40,22 @@ class MessageTokens:
         self._count = CountedOnce(count_tokens, MAX_COUNTED)
 
     def __call__(self, message: Message) -> int:
-        texts = (message.text, *map(part_text, message.parts))
-        return MESSAGE_OVERHEAD + sum(map(self.of_text, texts))
+        return MESSAGE_OVERHEAD + sum(map(self.of_text, _texts(message)))
 
     def of_text(self, text: str) -> int:
         """The tokens of a text alone."""
         return self._count(text) if text else 0
+
+    async def count_ahead(self, messages: Sequence[Message]) -> None:
+        """Count what was not counted yet: long texts in a thread, beside the host's loop."""
+        if sum(map(characters, messages)) <= INLINE_CHARACTERS:
+            return
+        texts = [text for message in messages for text in _texts(message) if not self._count.knows(text)]
+        await compute(lambda: list(map(self._count, texts)), sum(map(len, texts)))
+
+
+def _texts(message: Message) -> list[str]:
+    return [text for text in (message.text, *map(part_text, message.parts)) if text]
 
 
 class TokensOfCall(MessageTokens):

@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from casenotes.errors import BadVector
@@ -19,7 +20,7 @@ from casenotes.models.embed import Embedder, embed_texts, pack_vectors
 from casenotes.recall.space import SpaceInUse
 from casenotes.speakers import name_of, searched_text
 from casenotes.stores.base import Store, Unembedded, VectorRow
-from casenotes.tasks import end
+from casenotes.tasks import compute, end
 from casenotes.types import Entry, HitKind, Message, Scope
 
 BATCH = 256
@@ -191,9 +192,11 @@ async def make_vectors(embedder: Embedder, items: Sequence[Unembedded], *, speak
 
     Where that gives a bad vector, one by one, to find whose it is.
     """
-    texts = [searched_text(item.speaker if speakers else None, item.text) for item in items]
     try:
-        matrix = await embed_texts(embedder, texts)
+        characters = sum(len(item.text) for item in items)
+        matrix = await embed_texts(
+            embedder, await compute(partial(_searched_texts, items, speakers), characters)
+        )
     except BadVector as error:
         if len(items) == 1:
             return MadeVectors([], [(items[0], error)])
@@ -205,6 +208,10 @@ async def make_vectors(embedder: Embedder, items: Sequence[Unembedded], *, speak
         VectorRow(item.kind, item.id, vector) for item, vector in zip(items, pack_vectors(matrix), strict=True)
     ]
     return MadeVectors(rows, [])
+
+
+def _searched_texts(items: Sequence[Unembedded], speakers: bool) -> list[str]:
+    return [searched_text(item.speaker if speakers else None, item.text) for item in items]
 
 
 async def vectors_of(

@@ -70,10 +70,12 @@ class PostgresErasure:
             kept = await self._access.fetch(scope, "scope_states", values)
             texts += texts_of_thread(scope.thread_id, kept)
         vectors = await self._access.fetch(scope, "stored_vectors", values)
-        return [
-            *(text.encode() for text in texts if text),
-            *(vector.to_numpy().tobytes() for (vector,) in vectors),
-        ]
+
+        def as_bytes() -> list[bytes]:
+            stored = [vector.to_numpy().tobytes() for (vector,) in vectors]
+            return [*(text.encode() for text in texts if text), *stored]
+
+        return await asyncio.to_thread(as_bytes)
 
     async def still_there(self, pieces: Sequence[bytes]) -> set[bytes]:
         """See Erasure.still_there."""

@@ -58,7 +58,7 @@ from casenotes.stores.postgres.observations import PostgresObservations
 from casenotes.stores.postgres.revisions import PostgresRevisions
 from casenotes.stores.postgres.share import ScopeQueues
 from casenotes.stores.postgres.states import PostgresEpisodes, PostgresEvents, PostgresStates
-from casenotes.stores.postgres.values import Row, same_time, vector_row, wire_vector
+from casenotes.stores.postgres.values import ROWS_AT_ONCE, Row, read_rows, same_time, vector_row, wire_vector
 from casenotes.stores.rows import (
     AFTER_ALL_SEQS,
     check_repetition,
@@ -237,7 +237,7 @@ class PostgresStore:
             async with connection.pipeline():
                 await connection.execute(self._sql[first], {**key, **self._limits})
                 cursors = [await connection.execute(self._sql[name], values, binary=True) for name in names]
-                return [await cursor.fetchall() for cursor in cursors]
+                return [await read_rows(cursor) for cursor in cursors]
 
         return await self._read(work)
 
@@ -394,15 +394,16 @@ class PostgresStore:
     async def changes(self, scope: Scope, space_id: int, after: int) -> Changes:
         """See Store.changes."""
         values = {**scope_key(scope), "space": space_id, "after": after}
-
         names = ("freshness", "changed_messages", "changed_entries", "changed_vectors")
         rows = await self._fetch("enter_scope", scope_key(scope), names, values)
         freshness, messages, entries, vectors = rows
-        return Changes(
-            _freshness(freshness),
-            [*map(_document, messages), *map(_entry_document, entries)],
-            [vector_row(row) for row in vectors],
-        )
+
+        def as_changes() -> Changes:
+            documents = [*map(_document, messages), *map(_entry_document, entries)]
+            return Changes(_freshness(freshness), documents, [vector_row(row) for row in vectors])
+
+        is_large = len(messages) + len(vectors) > ROWS_AT_ONCE
+        return await asyncio.to_thread(as_changes) if is_large else as_changes()
 
     async def spaces(self) -> list[SpaceRecord]:
         """See Store.spaces."""

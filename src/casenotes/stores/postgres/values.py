@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +12,16 @@ from pgvector import Vector
 from casenotes.stores.base import VectorRow
 
 Row = tuple[Any, ...]
+ROWS_AT_ONCE = 500
+
+
+async def read_rows(cursor: Any) -> list[Row]:
+    """All rows of a result; the loop goes on between parts of a large one, as rows become values here."""
+    rows: list[Row] = await cursor.fetchmany(ROWS_AT_ONCE)
+    while len(rows) % ROWS_AT_ONCE == 0 and (more := await cursor.fetchmany(ROWS_AT_ONCE)):
+        rows += more
+        await asyncio.sleep(0)
+    return rows
 
 
 def same_time(time: datetime) -> datetime:

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from casenotes import Memory, Message, Scope
+from casenotes import Memory, Message, Scope, speakers
 from casenotes.curate import erase
-from casenotes.recall import vectors
 from casenotes.testing import HashEmbedder
 from casenotes.tokens import estimate_tokens
 from casenotes.types import ToolCall, ToolResult
@@ -36,8 +35,8 @@ class Places:
 async def test_r03_24_long_texts_are_worked_on_beside_the_loop(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count, mask, pieces = Places(estimate_tokens), Places(vectors.mask), Places(erase.pieces_of)
-    monkeypatch.setattr(vectors, "mask", mask)
+    count, mask, pieces = Places(estimate_tokens), Places(speakers.mask), Places(erase.pieces_of)
+    monkeypatch.setattr(speakers, "mask", mask)
     monkeypatch.setattr(erase, "pieces_of", pieces)
     async with Memory.open(store_url, count_tokens=count, embedder=HashEmbedder(16)) as memory:
         turn = await memory.begin(SCOPE, LONG)

@@ -46,12 +46,14 @@ def held(url: str, statement: str) -> Iterator[psycopg.Connection]:
 
 
 async def end_connections(url: str, which: str) -> None:
-    """As a restart does, or an administrator; waits until there are some, and until they are gone."""
+    """As a restart does, or an administrator; waits until there are some, and until those are gone."""
     with psycopg.connect(url, autocommit=True) as owner:
-        ended = 0
+        ended: list[int] = []
         async with asyncio.timeout(PATIENCE):
-            while not ended or owner.execute(f"SELECT 1 {which}").fetchone():
-                ended += owner.execute(f"SELECT count(pg_terminate_backend(pid)) {which}").fetchone()[0]
+            while not ended or owner.execute(f"SELECT 1 {OTHERS} AND pid = ANY(%s)", [ended]).fetchone():
+                if not ended:
+                    rows = owner.execute(f"SELECT pid, pg_terminate_backend(pid) {which}")
+                    ended = [pid for pid, _ in rows]
                 await asyncio.sleep(0.01)
 
 

@@ -171,6 +171,7 @@ def test_r46_23_a_phrase_may_stand_elsewhere(a: str, b: str) -> None:
         ("It starts at 6:30 p.m.", "It starts at 18:30"),
         ("It rose by 5%.", "It rose by 5 percent."),
         ("It is due on May 3.", "It is due on May 3rd."),
+        ("It is due on May 3.", "It is due on 3 May."),
         ("It needs v2.", "It needs version 2."),
         ("It needs two-factor login.", "It needs 2 factor login."),
         ("The first try failed.", "The 1st try failed."),

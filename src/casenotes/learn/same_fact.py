@@ -43,7 +43,10 @@ SENTENCE_MARKS = frozenset(".,;:!?)\u2026\u3002\uff0c")
 _UNSPACED = CJK + SOUTHEAST_ASIAN
 _TOKEN = re.compile(rf"{RUN}|'s(?!\w)|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+|[^\w\s'\"-]")
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
-_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_MONTH = (
+    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
 _CLOCK = re.compile(r"(?<![\d:.,])(1[0-2]|0?[1-9])(:[0-5]\d)? ?([ap])\.?m\b\.?", re.IGNORECASE)
 _REWRITTEN = tuple(
     (re.compile(pattern, re.IGNORECASE), instead)
@@ -57,7 +60,7 @@ _REWRITTEN = tuple(
         (r"(?<=\w)'ve\b", " have"),
         (r"\ba (few|little)\b", r"a\1"),
         (r"(?<![\w.])\.(?=\d)", "0."),
-        (rf"\b(\d{{1,2}})(?:st|nd|rd|th)? of ({_MONTH})\b", r"\2 \1"),
+        (rf"\b(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?({_MONTH})\b", r"\2 \1"),
         (rf"\b({_MONTH} \d{{1,2}})(?:st|nd|rd|th)\b", r"\1"),
         (r"(?<=\d)(?:st|nd|rd)\b", ORDINAL),
         (r"(?<!\w)v(?:ersion)? ?(?=\d)", "version "),

@@ -406,7 +406,7 @@ def compound_parts(token: str) -> tuple[str, ...]:
     if len(noun) > MAX_ENDING and noun.isalpha() and noun.istitle() and _is_identifier(head):
         return (head,)
     words = token.split("-")
-    if len(words) < 2 or not token.replace("-", "").isalpha():
+    if len(words) < 2 or not all(word.isalpha() or word.casefold() in vocabulary().everyday for word in words):
         return ()
     if len(words[0]) > 1 and words[0].isupper():
         return tuple(filter(_is_identifier, words))

@@ -148,6 +148,17 @@ async def test_r15_04_a_lock_is_waited_for_no_longer_than_the_setting(postgres_u
         assert (await memory.begin(ANN, "two")).message_ids
 
 
+async def test_r15_04_an_upgrade_waits_for_a_lock_no_longer_than_the_setting(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as owner:
+        owner.execute("DELETE FROM casenotes.migrations WHERE number > 5")
+    with (
+        held(postgres_url, "SELECT count(*) FROM casenotes.messages"),
+        pytest.raises(StoreUnavailable, match=r"0.3 s \(setting lock_timeout_seconds\).*pg_stat_activity"),
+    ):
+        async with asyncio.timeout(PATIENCE):
+            await opened(postgres_url, lock_timeout_seconds=0.3)
+
+
 async def test_r15_05_writers_of_a_locked_user_hold_up_nobody_else(postgres_url: str) -> None:
     store = await opened(postgres_url)
     await store.append(ANN, [said("first")])

@@ -7,7 +7,8 @@ Eight bytes of each piece are looked for first, mostly its head; where that is b
 zeros, others are taken, because files are full of blanks.
 
 What an erasure could not prove, a later one looks for again. By then its text is gone, so it goes by
-fingerprints: a keyed hash of 64 bits for each whole piece, kept in the store until nothing is found.
+fingerprints: a keyed hash of 64 bits for each whole piece, kept in the store until nothing is found. Of what is
+shorter than a piece there is none: a repeated erasure looks for what stood beside it.
 
 Files are read by a child process and come through a pipe. Closing a database file here would drop the locks
 that SQLite holds on it for this whole process, and what is looked for never leaves this process.
@@ -83,7 +84,7 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 
 def fingerprints_of(pieces: Iterable[bytes], key: bytes) -> bytes:
-    """Eight bytes for each whole piece; short texts have none, the ids beside them do."""
+    """Eight bytes for each whole piece; texts that are shorter than one have none."""
     words = np.frombuffer(b"".join(p for p in pieces if len(p) == PIECE), dtype="<u8")
     return _hash([words[place::WORDS] for place in range(WORDS)], key).astype("<u8").tobytes()
 

@@ -292,10 +292,13 @@ async def _migrate(connection: Connection, settings: StorageSettings) -> None:
     newest = known[-1][0]
     if await _version(connection, newest) == newest:
         return
+    limits = transaction_limits(settings)
     async with connection.transaction():
-        idle = transaction_limits(settings)["idle_timeout"]
-        await connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", (idle,))
+        await connection.execute(
+            "SELECT set_config('idle_in_transaction_session_timeout', %s, true)", (limits["idle_timeout"],)
+        )
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
+        await connection.execute("SELECT set_config('lock_timeout', %s, true)", (limits["lock_timeout"],))
         version = await _version(connection, newest)
         if version == 0:
             await connection.execute("CREATE SCHEMA IF NOT EXISTS casenotes")
@@ -307,11 +310,24 @@ async def _migrate(connection: Connection, settings: StorageSettings) -> None:
             await _create_extension(connection)
         for number, name, script in known:
             if number > version:
-                await connection.execute(script.encode())
+                await _run_script(connection, script, settings)
                 await connection.execute(
                     "INSERT INTO casenotes.migrations (number, name) VALUES (%s, %s)",
                     (number, name),
                 )
+
+
+async def _run_script(connection: Connection, script: str, settings: StorageSettings) -> None:
+    """Tables are locked as a whole, and while that waits for one transaction all others wait for it."""
+    try:
+        await connection.execute(script.encode())
+    except psycopg.errors.LockNotAvailable:
+        seconds = settings.lock_timeout_seconds
+        raise StoreUnavailable(
+            f"the tables must be upgraded, but another transaction used them for more than {seconds:g} s "
+            "(setting lock_timeout_seconds), so nothing was changed; find it in pg_stat_activity, end it "
+            "with pg_terminate_backend(pid) and open the store again"
+        ) from None
 
 
 async def _version(connection: Connection, newest: int) -> int:

@@ -332,6 +332,24 @@ class TestUnfinished:
             again = await memory.erase(MIRA.owner)
             assert (again.is_proven, again.residue.pieces) == (False, 0), "nothing was looked for"
 
+    async def test_r14_02_short_texts_are_looked_for_later_too(self, sqlite_url: str) -> None:
+        name = canary()[:16]
+        async with opened(sqlite_url) as memory:
+            await memory.append(MIRA, f"It is {name}.")
+            await memory.append(LATER, "Hello.")
+            await memory.flush()
+            reader = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM messages").fetchone()
+            for _ in range(2):
+                erased = await memory.erase(MIRA)
+                assert not erased.is_proven
+                assert name.encode() in b"".join(erased.residue.left)
+            reader.close()
+            finished = await memory.erase(MIRA)
+            assert (sum(finished.rows.values()), finished.is_proven) == (0, True)
+        assert left_in(sqlite_url, [name]) == {}
+
     async def test_r14_01_while_a_snapshot_holds_dead_rows(self, postgres_url: str) -> None:
         name = canary()
         async with opened(postgres_url) as memory:

@@ -16,9 +16,7 @@ from casenotes.stores.revisions import Erasure
 from casenotes.types import Scope
 
 UNSEEN = "the store's files cannot be read from here; run the command on the database server"
-NOTHING_STORED = (
-    "nothing is stored under that name, and of an earlier erasure nothing is known that could be looked for"
-)
+NOTHING_STORED = "nothing is stored under that name, and no earlier erasure of it is unfinished"
 FINGERPRINT_BYTES = 8
 TOO_SHORT = "what was stored is too short to be told from other bytes"
 

@@ -7,8 +7,7 @@ Eight bytes of each piece are looked for first, mostly its head; where that is b
 zeros, others are taken, because files are full of blanks.
 
 What an erasure could not prove, a later one looks for again. By then its text is gone, so it goes by
-fingerprints: a keyed hash of 64 bits for each whole piece, kept in the store until nothing is found. Of what is
-shorter than a piece there is none: a repeated erasure looks for what stood beside it.
+fingerprints: a keyed hash of 59 bits and the length of each piece, kept in the store until nothing is found.
 
 Files are read by a child process and come through a pipe. Closing a database file here would drop the locks
 that SQLite holds on it for this whole process, and what is looked for never leaves this process.
@@ -40,6 +39,7 @@ TELLING = 4
 
 CHUNK = 8_000_000
 LENGTH_BYTES = 8
+LENGTH_BITS = np.uint64(PIECE - 1)
 READER = """
 import sys
 output = sys.stdout.buffer
@@ -84,18 +84,30 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 
 def fingerprints_of(pieces: Iterable[bytes], key: bytes) -> bytes:
-    """Eight bytes for each whole piece; texts that are shorter than one have none."""
-    words = np.frombuffer(b"".join(p for p in pieces if len(p) == PIECE), dtype="<u8")
-    return _hash([words[place::WORDS] for place in range(WORDS)], key).astype("<u8").tobytes()
+    """Eight bytes for each piece: a hash, and in its lowest bits the length of the piece."""
+    by_length: dict[int, list[bytes]] = {}
+    for piece in pieces:
+        by_length.setdefault(len(piece), []).append(piece.ljust(PIECE, b"\0"))
+    hashes = []
+    for length, padded in by_length.items():
+        words = np.frombuffer(b"".join(padded), dtype="<u8")
+        hashes.append(_hash([words[place::WORDS] for place in range(WORDS)], length, key))
+    return b"".join(found.astype("<u8").tobytes() for found in hashes)
 
 
-def _hash(words: Sequence[NDArray[np.uint64]], key: bytes) -> NDArray[np.uint64]:
+def _hash(words: Sequence[NDArray[np.uint64]], length: int, key: bytes) -> NDArray[np.uint64]:
+    """The hashes of texts of one length, given as their first words, second words and so on."""
     factors = np.frombuffer(hashlib.blake2b(key, digest_size=PIECE).digest(), dtype="<u8") | np.uint64(1)
     hashes = np.zeros(len(words[0]), dtype=np.uint64)
-    for word, factor in zip(words, factors, strict=True):
+    for place, (word, factor) in enumerate(zip(words, factors, strict=False)):
+        rest = length - HEAD * place
+        if rest <= 0:
+            break
+        if rest < HEAD:
+            word = word & np.uint64((1 << 8 * rest) - 1)
         hashes = (hashes ^ word) * factor
         hashes ^= hashes >> np.uint64(29)
-    return hashes
+    return hashes & ~LENGTH_BITS | np.uint64(length) & LENGTH_BITS
 
 
 def scan(
@@ -190,10 +202,13 @@ def _by_fingerprint(chunk: bytes, wanted: NDArray[np.uint64], key: bytes) -> Ite
         return
     is_likely = np.zeros(2**16, dtype=bool)  # by the upper bits, which is faster than a search
     is_likely[wanted >> np.uint64(48)] = True
-    for offset in range(min(HEAD, max(0, len(chunk) - PIECE + 1))):
-        words = np.frombuffer(chunk, dtype="<u8", count=(len(chunk) - offset) // HEAD, offset=offset)
+    padded = chunk + bytes(PIECE)  # short texts may stand at the very end
+    for offset in range(HEAD):
+        words = np.frombuffer(padded, dtype="<u8", count=(len(padded) - offset) // HEAD, offset=offset)
         count = len(words) - WORDS + 1
-        hashes = _hash([words[place : place + count] for place in range(WORDS)], key)
-        likely = np.flatnonzero(is_likely[hashes >> np.uint64(48)])
-        for index in likely[np.isin(hashes[likely], wanted)].tolist():
-            yield chunk[offset + HEAD * index : offset + HEAD * index + PIECE]
+        columns = [words[place : place + count] for place in range(WORDS)]
+        for length in np.unique(wanted & LENGTH_BITS).tolist():
+            hashes = _hash(columns, length or PIECE, key)
+            likely = np.flatnonzero(is_likely[hashes >> np.uint64(48)])
+            for index in likely[np.isin(hashes[likely], wanted)].tolist():
+                yield chunk[offset + HEAD * index : offset + HEAD * index + (length or PIECE)]

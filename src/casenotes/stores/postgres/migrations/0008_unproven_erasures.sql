@@ -2,6 +2,6 @@
 
 CREATE TABLE casenotes.unproven_erasures (
     owner        bytea PRIMARY KEY,              -- hash of agent and resource
-    fingerprints bytea NOT NULL                  -- 8 bytes for each 32 bytes of what was stored
+    fingerprints bytea NOT NULL                  -- 8 bytes for each 32 bytes, or shorter text, of what was stored
 );
 ALTER TABLE casenotes.unproven_erasures ALTER COLUMN owner SET STATISTICS 0, ALTER COLUMN fingerprints SET STATISTICS 0;

@@ -2,5 +2,5 @@
 
 CREATE TABLE unproven_erasures (
     owner        BLOB NOT NULL PRIMARY KEY,      -- hash of agent and resource
-    fingerprints BLOB NOT NULL                   -- 8 bytes for each 32 bytes of what was stored
+    fingerprints BLOB NOT NULL                   -- 8 bytes for each 32 bytes, or shorter text, of what was stored
 ) STRICT, WITHOUT ROWID;

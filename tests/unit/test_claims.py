@@ -446,3 +446,6 @@ def test_huge_sources_are_read_at_both_ends(filler: str, monkeypatch: pytest.Mon
 def test_a_cut_leaves_no_half_of_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "MAX_CHARACTERS", 5_000)
     assert Sources(["7" * 6_000]).keys == frozenset()
+    compact = '"port":8443,' + '"id":1234567,' * 1_000 + '"host":"pay-3"'
+    assert unsupported("8443 1234567 pay-3", Sources([compact])) == ()
+    assert unsupported("the id 123", Sources([compact])) == ("123",)

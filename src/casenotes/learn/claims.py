@@ -24,6 +24,8 @@ __all__ = ["Sources", "identifiers", "numbers", "unsupported"]
 MAX_NAMED = 20
 MAX_CHARACTERS = 400_000
 """Read of all sources together; more would take a worker many seconds."""
+EDGES = ' \n\t",;'
+"""Where a long source may be cut."""
 MAX_DEPTH = 3
 """Parts of parts of a compound that are looked at."""
 
@@ -111,9 +113,10 @@ def _shortened(sources: Sequence[str]) -> list[str]:
     for left, i in zip(range(len(texts), 0, -1), by_length, strict=True):
         if len(texts[i]) > room // left:
             half = room // left // 2
-            head = texts[i][:half].rsplit(None, 1)[:-1]  # without what the cut may have halved
-            tail = texts[i][len(texts[i]) - half :].split(None, 1)[1:]
-            texts[i] = "\n".join((*head[:1], *tail))
+            rest = len(texts[i]) - half
+            head = max(texts[i].rfind(edge, 0, half) for edge in EDGES) + 1  # no half of a value
+            tail = min((at for edge in EDGES if (at := texts[i].find(edge, rest)) >= 0), default=len(texts[i]))
+            texts[i] = f"{texts[i][:head]}\n{texts[i][tail:]}"
         room -= len(texts[i])
     return texts
 

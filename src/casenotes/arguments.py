@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from functools import wraps
@@ -37,6 +38,16 @@ class Kind(NamedTuple):
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _plain(value: object) -> object:
+    """A whole number of another library, such as numpy, as an int, which drivers can store."""
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        return value
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:  # an array is no number
+        return value
 
 
 def _is_seconds(value: object) -> bool:
@@ -117,24 +128,33 @@ def _with_checks(function: Callable[..., Any]) -> Callable[..., Any]:
         if parameter.kind is not parameter.VAR_KEYWORD
     }
 
-    def check(given: Sequence[Any], named: Mapping[str, Any]) -> None:
-        for name, value in (*zip(names, given, strict=False), *named.items()):
+    whole = {
+        parameter.name
+        for parameter in parameters
+        if {"int", "float"}.intersection(str(parameter.annotation).split(" | "))
+    }
+
+    def check(given: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        values = [_plain(v) if n in whole else v for n, v in zip(names, given, strict=False)]
+        by_name = {n: _plain(v) if n in whole else v for n, v in named.items()}
+        for name, value in (*zip(names, values, strict=False), *by_name.items()):
             if name in checks:
                 checks[name](value)
+        return [*values, *given[len(names) :]], by_name
 
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
         async def checked(self: Any, *given: Any, **named: Any) -> Any:
-            check(given, named)
-            return await function(self, *given, **named)
+            values, by_name = check(given, named)
+            return await function(self, *values, **by_name)
 
         return checked
 
     @wraps(function)
     def checked_at_once(self: Any, *given: Any, **named: Any) -> Any:
-        check(given, named)
-        return function(self, *given, **named)
+        values, by_name = check(given, named)
+        return function(self, *values, **by_name)
 
     return checked_at_once
 

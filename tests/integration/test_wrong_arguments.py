@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 from casenotes import Memory, Message, Scope, sync
@@ -208,3 +209,12 @@ async def test_r03_23_an_error_comes_from_awaiting_and_shows_no_secret(sqlite_ur
     with pytest.raises(UsageError) as refused:
         Memory.open(b"postgresql://ann:hunter2secret@host/db")  # type: ignore[arg-type]
     assert "hunter2" not in str(refused.value)
+
+
+def test_r03_23_whole_numbers_of_numpy_are_whole_numbers(memory: sync.Memory) -> None:
+    memory.append(SCOPE, [Message("user", "The pump is off."), Message("assistant", "Noted.")])
+    assert [m.text for m in memory.history(SCOPE, limit=np.int64(1))] == ["Noted."]
+    assert [m.text for m in memory.history(SCOPE, before=np.int32(2))] == ["The pump is off."]
+    assert memory.recall(SCOPE, "pump", top_k=np.uint8(1))
+    with pytest.raises(UsageError, match="top_k is"):
+        memory.recall(SCOPE, "pump", top_k=np.array([1, 2]))

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casenotes.learn.claims import identifiers, numbers, unsupported
+from casenotes.learn import claims
+from casenotes.learn.claims import Sources, identifiers, numbers, unsupported
 from casenotes.learn.negation import _each_word_once, negations
 
 
@@ -432,3 +433,19 @@ def test_r45_20_an_endless_identifier_is_unsupported_and_quickly_so() -> None:
 )
 def test_r45_20_an_identifier_stands_alone_or_it_does_not(identifier: str, source: str, is_there: bool) -> None:
     assert unsupported(identifier, [source]) == (() if is_there else (identifier,))
+
+
+@pytest.mark.parametrize("filler", ["$5", "?x=1", "1 ", "a", "id-7/x=1 "])
+def test_huge_sources_are_read_at_both_ends(filler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "MAX_CHARACTERS", 5_000)
+    middle = f" {filler * 5_000} pay-5 {filler * 5_000} "
+    sources = Sources([f"host pay-2 {middle} host pay-3", "and port 8443"])
+    assert unsupported("pay-2 and pay-3 at 8443, not pay-4 or pay-5", sources) == ("pay-4", "pay-5")
+
+
+def test_a_cut_leaves_no_half_of_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "MAX_CHARACTERS", 5_000)
+    assert Sources(["7" * 6_000]).keys == frozenset()
+    compact = '"port":8443,' + '"id":1234567,' * 1_000 + '"host":"pay-3"'
+    assert unsupported("8443 1234567 pay-3", Sources([compact])) == ()
+    assert unsupported("the id 123", Sources([compact])) == ("123",)

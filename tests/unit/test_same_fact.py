@@ -244,3 +244,22 @@ def test_no_word_that_denies_is_passed_over() -> None:
     for name, lists in json.loads(text).items():
         small = {*lists["ignored"], *lists.get("articles", ()), *lists["weak"], *lists["joins"]}
         assert not small & denying[name]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("The log is in /srv/log.", "The log is in srv/log."),
+        ("The hook is run.py.", "The hook is run/py."),
+        ("The route is /v1/orders.", "The route is /v1/order."),
+        ("The host is web-1.", "The host is web1."),
+        ("Call it with -v.", "Call it with -V."),
+        ("Call it with --all.", "Call it with -all."),
+        ("left = right", "left != right"),
+        ("The cable is 5 M.", "The cable is 5 m."),
+        ("The worker stops when the queue is empty.", "When the worker stops the queue is empty."),
+    ],
+)
+def test_r46_22_names_options_and_conditions_that_differ_are_other_facts(a: str, b: str) -> None:
+    assert not is_same_fact(a, b)
+    assert not is_same_fact(b, a)

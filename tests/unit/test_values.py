@@ -230,3 +230,8 @@ def test_hostile_texts_are_read_in_linear_time(piece: str) -> None:
 def test_a_long_text_is_read_in_linear_time() -> None:
     text = "At 6am pay-2 gave 401 for two hours, then I set max_rows=12,000 on the VM. " * 1_500
     assert Reading(text).keys >= {"time:06:00", "amount:2 h", "number:12000"}
+
+
+def test_a_time_with_a_point_supports_one_with_a_colon() -> None:
+    assert unsupported("Il treno parte alle 9:40.", ["il treno parte alle 9.40"]) == ()
+    assert unsupported("Il treno parte alle 9:40.", ["la versione 9.4, alle 9.41"])

@@ -22,6 +22,10 @@ from casenotes.learn.vocabulary import vocabulary
 __all__ = ["Sources", "identifiers", "numbers", "unsupported"]
 
 MAX_NAMED = 20
+MAX_CHARACTERS = 400_000
+"""Read of all sources together; more would take a worker many seconds."""
+EDGES = ' \n\t",;'
+"""Where a long source may be cut."""
 MAX_DEPTH = 3
 """Parts of parts of a compound that are looked at."""
 
@@ -53,7 +57,7 @@ class Sources:
     """What sources say, in the forms that are asked for; made once for many questions."""
 
     def __init__(self, sources: Sequence[str]) -> None:
-        readings = [Reading(source) for source in sources]
+        readings = [Reading(source) for source in _shortened(sources)]
         self._texts = [reading.text for reading in readings]
         self.keys = frozenset().union(*(reading.keys for reading in readings))
 
@@ -99,6 +103,22 @@ class Sources:
             return all(self.supports(value, depth + 1) for value in named)
         stem = part.casefold()
         return _begins_word(stem[: max(4, len(stem) - 2)], self._text)
+
+
+def _shortened(sources: Sequence[str]) -> list[str]:
+    """The sources within what is read of them: of the longest ones beginning and end."""
+    texts = list(sources)
+    room = MAX_CHARACTERS
+    by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    for left, i in zip(range(len(texts), 0, -1), by_length, strict=True):
+        if len(texts[i]) > room // left:
+            half = room // left // 2
+            rest = len(texts[i]) - half
+            head = max(texts[i].rfind(edge, 0, half) for edge in EDGES) + 1  # no half of a value
+            tail = min((at for edge in EDGES if (at := texts[i].find(edge, rest)) >= 0), default=len(texts[i]))
+            texts[i] = f"{texts[i][:head]}\n{texts[i][tail:]}"
+        room -= len(texts[i])
+    return texts
 
 
 def _begins_word(beginning: str, text: str) -> bool:

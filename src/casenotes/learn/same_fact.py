@@ -8,9 +8,10 @@ only a phrase that shows where it begins may stand elsewhere (`On Mondays the ba
 
 data/function_words.json describes the languages that are known: `ignored` words, `articles` and `weak`
 prepositions (may be missing, not replaced), `joins` (`and`), `openers` and `determiners` (count and begin a
-phrase), `adverbs` (stand anywhere), the auxiliaries `be`, `was`, `have` and `had`, `ordinals`, the `endings` of
-inflected words with what they replace, words that are `exact` although they look inflected, and irregular
-`past` forms. Texts in other languages and scripts must agree word for word.
+phrase; `alone` are those that are one by themselves), `adverbs` (stand anywhere), the auxiliaries `be`, `was`,
+`have` and `had`, `ordinals`, the `endings` of inflected words with what they replace, words that are `exact`
+although they look inflected, and irregular `past` forms. Texts in other languages and scripts must agree word
+for word; so must names with joints, paths and options of commands in any text, character for character.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from importlib import resources
 from typing import Any, Literal
 
 from casenotes.characters import CJK, SOUTHEAST_ASIAN
+from casenotes.learn.claims import identifiers
 from casenotes.learn.numerals import RUN, plain_numbers, times, with_digits
-from casenotes.learn.quotes import bare_text
+from casenotes.learn.quotes import bare_text, map_text
 from casenotes.learn.vocabulary import vocabulary
 
 MIN_STEM = 3
@@ -43,6 +45,8 @@ SENTENCE_MARKS = frozenset(".,;:!?)\u2026\u3002\uff0c")
 _UNSPACED = CJK + SOUTHEAST_ASIAN
 _TOKEN = re.compile(rf"{RUN}|'s(?!\w)|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+|[^\w\s'\"-]")
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
+_SPELLED = re.compile(r"[^\W\d]\S*[/_.:@=\\-]\S|[/_@]")
+_OPTION = re.compile(r"(?<![\w/-])--?[A-Za-z][\w-]*")
 _MONTH = (
     "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
     "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
@@ -69,6 +73,7 @@ _REWRITTEN = tuple(
         (r"(?<=\d)-(?=\d)", "\u2212"),
         (r"(?<=\d)/(?=\d)", "\u2215"),
         (r"(?<=\d):(?=\d)", "\u2236"),
+        (r"!=", "\u2260"),
     )
 )
 """Contractions in full, and what a punctuation mark means beside a digit as the symbol for it."""
@@ -88,6 +93,7 @@ _SETS = frozenset(
         "joins",
         "determiners",
         "openers",
+        "alone",
         "adverbs",
         "be",
         "was",
@@ -108,6 +114,7 @@ class _Language:
     joins: frozenset[str] = frozenset()
     determiners: frozenset[str] = frozenset()
     openers: frozenset[str] = frozenset()
+    alone: frozenset[str] = frozenset()
     adverbs: frozenset[str] = frozenset()
     be: frozenset[str] = frozenset()
     was: frozenset[str] = frozenset()
@@ -144,12 +151,21 @@ class _Word:
 
 def is_same_fact(a: str, b: str) -> bool:
     """Whether two texts state the same, word by word."""
+    if _spelled(a) != _spelled(b):
+        return False
     texts = sorted(map(bare_text, (a, b)))  # so that the answer is mutual
     language = _language_of(texts)
     first, second = (_read(text, language) for text in texts)
     if len(first) != len(second) or _joins(first) != _joins(second):
         return False
     return _all_fit(first, second) or (len(first) <= MAX_REORDERED and _is_reordered(first, second, language))
+
+
+def _spelled(text: str) -> frozenset[str]:
+    """Paths, names with joints such as `db-1` and options of commands, in which every character counts."""
+    mapped = map_text(text)
+    names = (name for name in identifiers(mapped) if _SPELLED.match(name))
+    return frozenset([*names, *_OPTION.findall(mapped)])
 
 
 def _joins(words: Sequence[_Word]) -> int:
@@ -196,7 +212,8 @@ def _is_reordered(first: Sequence[_Word], second: Sequence[_Word], language: _La
 def _is_phrase(block: Sequence[_Word], other: Sequence[_Word], moved: _Word, language: _Language) -> bool:
     """Whether a block begins with a word that shows its role in both places, and the other has no such word."""
     first = block[0]
-    shown = (first.marks & language.weak) | (first.forms & (language.openers | language.determiners))
+    begins = language.openers | language.determiners if len(block) > 1 else language.alone
+    shown = (first.marks & language.weak) | (first.forms & begins)
     return bool(shown) and first.marks == moved.marks and not any(shown & (w.marks | w.forms) for w in other)
 
 
@@ -224,8 +241,8 @@ def _read(text: str, language: _Language) -> list[_Word]:
             continue
         is_first = before in SENTENCE_MARKS
         counted: _Word | None
-        if before[-1].isdigit() and len(word) == 2 and word not in language.words:
-            counted = _Word(frozenset({token}))  # a unit: 5 Mb are not 5 MB
+        if before[-1].isdigit() and len(word) <= 2 and word.isalpha() and word not in language.words:
+            counted = _Word(frozenset({token}))  # a unit: 5 Mb are not 5 MB, 5 M not 5 m
         elif token.isupper() and not is_shouted and not (is_first and len(token) == 1):
             counted = _Word(_bases(word, language))
         elif word in language.weak or word in language.articles:

@@ -192,6 +192,8 @@ class Reading:
         needs = [{key} for key in keys]
         if not half and not minute:
             needs.append({f"bare:{hour}"})
+        elif not half:
+            needs.append({f"bare:{hour}.{minute:02}"})  # "alle 9.40"
         self._add(match.group(), *needs)
         return match.end()
 

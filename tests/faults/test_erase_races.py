@@ -119,6 +119,17 @@ async def test_erasing_in_one_memory_while_another_learns(store_url: str) -> Non
     assert rows_left(store_url, owners) == {}
 
 
+async def test_a_search_does_not_wait_for_what_was_erased(store_url: str) -> None:
+    """Another memory erases the resource after a search has read how far it had come."""
+    async with opened(store_url) as one, opened(store_url) as other:
+        await one.append(MIRA, "The gate of hall 9 was painted.")
+        seen = await one._store.freshness(MIRA)
+        one._searcher.cache.drop(MIRA)
+        await other.erase(MIRA.owner, scrub=False)
+        index = await asyncio.wait_for(one._searcher._index_at(MIRA, seen), 5)
+        assert index.size.messages == 0
+
+
 async def race_of_layers(one: Memory, other: Memory, number: int) -> Scope:
     """Everything that layers write, begun just before another memory erases the resource or the thread."""
     scope = Scope("support", f"canary-user-{number:04}", "t")

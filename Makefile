@@ -34,14 +34,15 @@ faults: $(VENV)/.test
 	CASENOTES_TRIALS=200 $(BIN)/python -m pytest --timeout=1800 tests/faults/test_paused_worker.py tests/faults/test_paused_observer.py
 	CASENOTES_KILLS=60 $(BIN)/python -m pytest --timeout=1800 tests/faults/test_kill.py tests/faults/test_kill_observing.py
 	CASENOTES_KILLS=40 $(BIN)/python -m pytest tests/faults/test_shared_file.py
+	CASENOTES_RACES=200 $(BIN)/python -m pytest --timeout=1800 tests/faults/test_erase_races.py
 	CASENOTES_MOVES=100 $(BIN)/python -m pytest tests/faults/test_lost_file.py
 	CASENOTES_ROUNDS=300 $(BIN)/python -m pytest tests/faults/test_cancelled_anywhere.py
 	CASENOTES_CLOSINGS=200 $(BIN)/python -m pytest tests/faults/test_cancelled_close.py
 	CASENOTES_HOSTILE_SIZE=1000000 $(BIN)/python -m pytest tests/unit/test_values.py -k hostile
 
-# Retrieval quality on whole sets with the sentence encoder, some minutes; the tests give it samples.
+# Retrieval quality on whole sets with the sentence encoder, and long tool loops at every ratio; some minutes.
 quality: $(VENV)/.test
-	CASENOTES_QUALITY=whole $(BIN)/python -m pytest tests/acceptance/test_retrieval_quality.py --timeout=3600
+	CASENOTES_QUALITY=whole $(BIN)/python -m pytest tests/acceptance/test_retrieval_quality.py tests/acceptance/test_long_loops.py --timeout=3600
 
 # Two hundred thousand random operations over fifty scopes; what one sees of another fails it. And many more kills.
 campaign: $(VENV)/.test

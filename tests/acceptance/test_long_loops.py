@@ -20,6 +20,19 @@ SCOPE = Scope("agent", "user", "long")
 FILES = ("tau_airline_gpt4o", "swe_agent_trajs")
 LEAST_TOKENS = 102_000
 LEAST_CALLS = 150
+WHOLE = [
+    (*of, *limits)
+    for of in [*product(FILES, (5, 40)), (FILES[1], 10)]
+    for limits in [(30_000, 40_000), (3_000, 4_000)]
+]
+FEW = [
+    (FILES[0], 40, 30_000, 40_000),
+    (FILES[0], 5, 3_000, 4_000),
+    (FILES[1], 10, 30_000, 40_000),
+    (FILES[1], 5, 3_000, 4_000),
+]
+CASES = WHOLE if os.environ.get("CASENOTES_QUALITY") == "whole" else FEW
+"""Every ratio at every threshold with `make quality`."""
 
 
 def conversation(name: str) -> list[Message]:
@@ -60,10 +73,9 @@ async def played(url: str, name: str, config: Settings, ratio: int) -> tuple[Ses
     return report, told, once
 
 
-@pytest.mark.parametrize(("threshold", "reflect"), [(30_000, 40_000), (3_000, 4_000)])
-@pytest.mark.parametrize(("name", "ratio"), [*product(FILES, (5, 40)), (FILES[1], 10)])
+@pytest.mark.parametrize(("name", "ratio", "threshold", "reflect"), CASES)
 async def test_long_loops_stay_within_their_size(
-    sqlite_url: str, name: str, threshold: int, reflect: int, ratio: int
+    sqlite_url: str, name: str, ratio: int, threshold: int, reflect: int
 ) -> None:
     config = settings(threshold, reflect)
     report, told, once = await played(sqlite_url, name, config, ratio)

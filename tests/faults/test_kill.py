@@ -15,7 +15,7 @@ from casenotes import Memory, Scope
 from casenotes.testing import HashEmbedder
 
 SCRIPT = Path(__file__).with_name("append_forever.py")
-KILLS = int(os.environ.get("CASENOTES_KILLS", "4"))
+KILLS = int(os.environ.get("CASENOTES_KILLS", "3"))
 
 
 def run_and_kill(url: str, first: int, after: float) -> set[str]:

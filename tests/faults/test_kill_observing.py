@@ -17,7 +17,7 @@ from casenotes import Memory
 from casenotes.testing import HashEmbedder, ScriptedModel
 
 SCRIPT = Path(script.__file__)
-KILLS = int(os.environ.get("CASENOTES_KILLS", "8"))
+KILLS = int(os.environ.get("CASENOTES_KILLS", "5"))
 
 
 async def killed(url: str, first: int, seconds: float) -> list[int]:

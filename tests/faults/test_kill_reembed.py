@@ -18,7 +18,7 @@ from casenotes.stores.base import active_space
 from casenotes.testing import HashEmbedder
 
 SCRIPT = Path(__file__).with_name("reembed_once.py")
-KILLS = int(os.environ.get("CASENOTES_KILLS", "5"))
+KILLS = int(os.environ.get("CASENOTES_KILLS", "4"))
 USERS = [Scope("agent", f"user-{n}", "t") for n in range(8)]
 MESSAGES = 40
 

@@ -26,7 +26,7 @@ from casenotes import Memory, Scope
 from casenotes.testing import HashEmbedder
 
 SCRIPT = Path(script.__file__)
-TRIALS = int(os.environ.get("CASENOTES_TRIALS", "8"))
+TRIALS = int(os.environ.get("CASENOTES_TRIALS", "4"))
 """For each store: half of them stopped while the model answers, half before saving."""
 
 CONTROLS = 2

@@ -23,7 +23,7 @@ from casenotes.models.chat import ChatRequest
 from casenotes.testing import HashEmbedder, ScriptedModel
 
 SCRIPT = Path(script.__file__)
-TRIALS = int(os.environ.get("CASENOTES_TRIALS", "8"))
+TRIALS = int(os.environ.get("CASENOTES_TRIALS", "4"))
 """For each store: half of them while the other worker is at work, half when it has done its work."""
 
 CONTROLS = 2

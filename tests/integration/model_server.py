@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from commands import invoke
+
 OBSERVED = "<untrusted-transcript>"
 
 
@@ -72,7 +74,16 @@ async def serving(answer: Callable[[str], Any]) -> AsyncIterator[ModelServer]:
 
 
 async def run(*words: str, code: int = 0, **environment: str) -> str:
-    """What a command prints; with an exit code other than 0, what it prints anywhere."""
+    """What a command prints; with an exit code other than 0, what it prints anywhere.
+
+    It runs in a thread of this process, so that the server goes on; in one it cannot listen for signals.
+    """
+    done = await asyncio.to_thread(lambda: invoke(*words, code=code, **environment))
+    return _printed(done.stdout, done.stderr, code)
+
+
+async def run_process(*words: str, code: int = 0) -> str:
+    """The same in a process of its own, for commands that listen for signals."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -80,9 +91,13 @@ async def run(*words: str, code: int = 0, **environment: str) -> str:
         *words,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "COLUMNS": "120", **environment},
+        env={**os.environ, "COLUMNS": "120"},
     )
     out, err = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == code, (out + err).decode()
-    assert b"Traceback" not in err
-    return (out + err).decode() if code else out.decode()
+    return _printed(out.decode(), err.decode(), code)
+
+
+def _printed(out: str, err: str, code: int) -> str:
+    assert "Traceback" not in err
+    return out + err if code else out

@@ -1,4 +1,4 @@
-"""`casenotes chat` as somebody meets it: a real process on a pseudo-terminal, or at the end of a pipe."""
+"""`casenotes chat` as somebody meets it: a real process on a pseudo-terminal, or lines from a pipe."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import invoke
 from terminal import END, KEEP, SECONDS, Terminal, on_terminal
 
 from casenotes import Memory, Scope, sync
@@ -35,17 +36,9 @@ def chat(directory: Path, *words: str) -> AbstractContextManager[Terminal]:
 def piped(
     directory: Path, lines: str, *words: str, code: int = 0, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    result = subprocess.run(
-        [sys.executable, "-m", "casenotes", "chat", *words],
-        cwd=directory,
-        input=lines,
-        capture_output=True,
-        encoding="utf-8",
-        errors="surrogateescape",
-        env={**KEEP, "COLUMNS": "120"},
-        timeout=60,
-    )
-    assert result.returncode == code, result.stdout + result.stderr
+    variables = {"CASENOTES_EMBEDDER_MODEL": "static", "OPENAI_API_KEY": "none", **variables}
+    text = lines.encode(errors="surrogateescape")
+    result = invoke("chat", *words, code=code, input=text, directory=directory, **variables)
     assert "Traceback" not in result.stderr
     return result
 

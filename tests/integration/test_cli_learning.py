@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conversation import JONAS, MIRA, SAID, SKEW, entry, opened, proposes, settings, turn
-from model_server import ModelServer, run, serving
+from model_server import ModelServer, run, run_process, serving
 
 from casenotes import JobSettings
 
@@ -38,7 +38,9 @@ async def queued_turns(url: str) -> None:
 
 async def test_a_worker_learns_and_the_ledger_tells(sqlite_url: str, server: ModelServer) -> None:
     await queued_turns(sqlite_url)
-    counts = json.loads(await run("worker", "--db", sqlite_url, "--model", server.name, "--once", "--json"))
+    counts = json.loads(
+        await run_process("worker", "--db", sqlite_url, "--model", server.name, "--once", "--json")
+    )
     assert counts == {
         "turns": 2,
         "stored": 2,
@@ -105,7 +107,9 @@ async def test_dead_letters_are_shown_and_revived(sqlite_url: str, server: Model
     assert learning["status"] == "warning"
     assert "--retry-dead" in learning["remedy"]
     counts = json.loads(
-        await run("worker", "--db", sqlite_url, "--model", server.name, "--once", "--retry-dead", "--json")
+        await run_process(
+            "worker", "--db", sqlite_url, "--model", server.name, "--once", "--retry-dead", "--json"
+        )
     )
     assert counts["stored"] == 1
 

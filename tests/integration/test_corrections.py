@@ -304,7 +304,7 @@ async def corrected_chain(memory: Memory, clock: FrozenClock, times: list[dateti
 class TestAnyChain:
     @given(steps=st.lists(st.integers(1, 400), min_size=1, max_size=6), data=st.data())
     @hypothesis_settings(
-        max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+        max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
     )
     async def test_r47_13_any_chain_ends_with_one_current_entry_and_can_be_taken_back(
         self, steps: list[int], data: st.DataObject

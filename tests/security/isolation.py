@@ -108,9 +108,9 @@ class Campaign:
         chance = random.Random(f"{self.seed}/{worker}")
         names = list(self.operations)
         weights = [operation.weight for operation in self.operations.values()]
-        for _ in range(operations):
+        each = names[worker::WORKERS][:operations]  # the rare ones too, once there is something in the scopes
+        for name in chance.choices(names, weights, k=operations - len(each)) + each:
             mine, other = self._two(chance)
-            (name,) = chance.choices(names, weights)
             first, second = sorted((mine, other), key=lambda place: place.number)
             async with first.lock, second.lock:
                 self.clock.advance(timedelta(seconds=20))

@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from conversation import LATER, MIRA, NOW, entry, opened, said_in, settings, statuses, turn
 from isolation import OPERATIONS, Answers, Campaign
 from isolation_layers import LAYER_OPERATIONS, Grumbling
@@ -23,7 +22,7 @@ from casenotes.testing import FrozenClock, HashEmbedder, ScriptedModel
 
 GIVEN = os.environ.get("CASENOTES_CAMPAIGN_OPERATIONS", "")
 SEED = int(os.environ.get("CASENOTES_CAMPAIGN_SEED", "20261102"))
-OPERATIONS_BY_STORE = {"sqlite": int(GIVEN or 3000), "postgres": int(GIVEN or 600)}
+OPERATIONS_BY_STORE = {"sqlite": int(GIVEN or 1000), "postgresql": int(GIVEN or 400)}
 MOST_SHOWN = 20
 ALL_OPERATIONS = {**OPERATIONS, **LAYER_OPERATIONS}
 
@@ -64,15 +63,14 @@ def report(run: Campaign, seconds: float) -> None:
         print(f"  refused {name:<40}{count:>8}")
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
-async def test_no_operation_crosses_the_border_of_a_scope(request: pytest.FixtureRequest, store: str) -> None:
-    run = await campaign(request.getfixturevalue(f"{store}_url"), OPERATIONS_BY_STORE[store])
+async def test_no_operation_crosses_the_border_of_a_scope(store_url: str) -> None:
+    run = await campaign(store_url, OPERATIONS_BY_STORE[store_url.partition(":")[0]])
     faults = "\n".join(run.faults[:MOST_SHOWN])
     assert faults == ""
     total = sum(run.counts.values())
-    assert set(run.counts) == set(ALL_OPERATIONS) or total < 2000  # rare ones may not come up in a few
+    assert set(run.counts) == set(ALL_OPERATIONS)
     assert run.looked_at > total  # there was something to be seen
-    assert run.aimed > total / 50
+    assert run.aimed > total / 100
 
 
 async def test_an_erased_thread_leaves_no_words_in_receipts_of_another(store_url: str) -> None:

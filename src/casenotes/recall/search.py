@@ -284,12 +284,15 @@ class Searcher:
         self.cache.put(scope, index)
 
     async def _index_at(self, scope: Scope, freshness: Freshness) -> ScopeIndex:
-        """An index that has seen at least that much."""
+        """An index that has seen at least that much, or what is left if others have erased some of it since."""
         if freshness == NEVER_USED:
             self.cache.drop(scope)
         index = self.cache.get(scope)
         while index is None or index.freshness < freshness or not self._is_current(index):
+            joins = scope.owner in self._refreshing
             index = await self._refresh(scope)
+            if not joins and self._is_current(index):
+                break  # all of it was read after the scope had come that far
         return index
 
     def _is_current(self, index: ScopeIndex) -> bool:

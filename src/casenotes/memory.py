@@ -903,13 +903,15 @@ class Memory:
         from casenotes.recall.reembed import space_finding
         from casenotes.stores.base import clock_finding
 
+        findings = await self._store.check()
+        if any(found.status == "failed" and found.name in ("file", "integrity") for found in findings):
+            return findings  # a damaged store is not asked for more
         ahead = await self._store.jobs.times_ahead(
             datetime.now(UTC),
             longest_wait(self._settings.jobs),
             self._clock.now(),
             longest_idle(self._settings.observational),
         )
-        findings = await self._store.check()
         return [*findings, clock_finding(ahead), space_finding(await self._store.spaces())]
 
 

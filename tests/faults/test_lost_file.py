@@ -77,6 +77,15 @@ async def test_r13_04_nothing_is_acknowledged_once_the_file_is_gone(
         assert path.exists() == (lose in (replace, delete_log, aim_elsewhere)), "nothing makes a new file there"
 
 
+async def test_r13_04_a_file_that_was_overwritten_in_place_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    async with opened(path) as memory:
+        await memory.append(MIRA, "The boiler of house 7 leaks.")
+    async with opened(path) as memory:
+        path.write_bytes(b"no database " * 10_000)
+        assert [finding.status for finding in await memory.check() if finding.name == "integrity"] == ["failed"]
+
+
 async def test_r13_04_a_file_that_is_put_back_is_used_again(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     async with opened(path) as memory:

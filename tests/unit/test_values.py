@@ -107,6 +107,7 @@ def test_r45_29_another_spelling_is_the_same_value(one: str, other: str) -> None
         ("https://x.io/v1/charge", "at https://x.io/v1/charge?x=1"),
         ("DNS-Problem", "ein Problem mit dns"),
         ("IPv6-only", "only IPv6 works"),
+        ("12 people", "the twelve of us"),
         ("two hosts: pay-2 and pay-3", "pay-2 and pay-3 are down"),
         ("30 ms", "timeout_ms=30"),
         ("GB", "16 gigabytes"),

@@ -446,7 +446,8 @@ class _Patterns:
             rf"(?:(?P<from>{number}){between})?(?P<number>{number})"
             rf"(?:[ -]?(?P<scale>{words.any_scale()})(?![^\W_])\.?)?"
             rf"(?:(?P<ordinal>{words.any_of('ordinal_endings')})(?![^\W_])"
-            rf"|(?:[ -]| (?:{words.any_of('of')}) )?(?P<unit>{units})(?![^\W{_UNSPACED}]))?+{right}(?!/\d)"
+            rf"|(?:[ -]| (?:{words.any_of('of')}) (?!us\b))?(?P<unit>{units})(?![^\W{_UNSPACED}]))?+"
+            rf"{right}(?!/\d)"
         )
         half = rf"(?:,? ?(?P<half>{words.any_of('day_halves')})(?!\w))"
         unnamed_half = half.replace("?P<half>", "?:")

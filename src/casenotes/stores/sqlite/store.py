@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from casenotes.config import StorageSettings
-from casenotes.errors import StoreError
+from casenotes.errors import StoreDamaged, StoreError
 from casenotes.stores.base import (
     Changes,
     Document,
@@ -423,7 +423,10 @@ class SqliteStore:
         """See Store.check."""
         if self._file is not None and (problem := self._file.problem()):
             return [Finding("file", "failed", f"{problem}: writes are refused", PUT_BACK)]
-        return await self._read(lambda connection: run_checks(connection, self._path, self._sql))
+        try:
+            return await self._read(lambda connection: run_checks(connection, self._path, self._sql))
+        except StoreDamaged as error:
+            return [Finding("integrity", "failed", str(error))]
 
 
 def _size(file: Path) -> int:

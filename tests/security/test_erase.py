@@ -393,14 +393,14 @@ class TestScan:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("casenotes.curate.residue.CHUNK", 64)
-        needle, key = bytes(range(1, 33)), b"owner"
-        fingerprints = fingerprints_of({needle, b"twelve bytes"}, key)
-        assert len(fingerprints) == 8
+        needle, short, key = bytes(range(1, 33)), b"twelve bytes", b"owner"
+        fingerprints = fingerprints_of({needle, short, b"it is nowhere"}, key)
+        assert len(fingerprints) == 3 * 8
         for place in range(0, 130, 7):
             file = tmp_path / f"{place}.bin"
-            file.write_bytes(b"x" * place + needle + b"y" * 50)
-            assert scan([file], set(), fingerprints, key) == (place + 82, {needle})
-            assert scan([file], set(), fingerprints, b"another") == (place + 82, set())
+            file.write_bytes(b"x" * place + needle + b"y" * 50 + short)
+            assert scan([file], set(), fingerprints, key) == (place + 94, {needle, short})
+            assert scan([file], set(), fingerprints, b"another") == (place + 94, set())
 
     async def test_r14_01_a_file_that_cannot_be_seen_is_no_proof(self, tmp_path: Path) -> None:
         """Of the server's folder, links to other disks are followed, and other databases left out."""

@@ -145,18 +145,18 @@ def _with_checks(function: Callable[..., Any]) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
-        async def checked(self: Any, *given: Any, **named: Any) -> Any:
+        async def call(self: Any, *given: Any, **named: Any) -> Any:
             values, by_name = check(given, named)
             return await function(self, *values, **by_name)
 
-        return checked
+        return call
 
     @wraps(function)
-    def checked_at_once(self: Any, *given: Any, **named: Any) -> Any:
+    def call_at_once(self: Any, *given: Any, **named: Any) -> Any:
         values, by_name = check(given, named)
         return function(self, *values, **by_name)
 
-    return checked_at_once
+    return call_at_once
 
 
 def _check_for(name: str, alternatives: Sequence[str]) -> Callable[[Any], None]:

@@ -441,7 +441,7 @@ class Memory:
             parent,
             self._session.watch(),
         )
-        checked = await self._checked(messages, turn.id, len(turn.message_ids))
+        checked = await self._prepare(messages, turn.id, len(turn.message_ids))
         saved = await self._store.append(turn.scope, checked, mark)
         self._shown.saved(turn.scope, turn.id, shown)
         return saved
@@ -451,20 +451,20 @@ class Memory:
         if not turn.is_apart:
             self._filler.schedule(turn.scope, saved.new_messages)
 
-    async def _checked(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
-        def check() -> list[Message]:
-            return self._check(messages, prefix, position)
+    async def _prepare(self, given: Sequence[Message], prefix: str, position: int) -> list[Message]:
+        """Check messages and give them what they are saved with; long ones beside the host's loop."""
 
-        return await compute(check, sum(map(characters, messages)))
+        def prepare() -> list[Message]:
+            messages = given
+            for message in messages:
+                check_message(message, self._settings.storage.max_message_characters)
+            if self._settings.storage.redact_messages:
+                messages = [redacted(message) for message in messages]
+            if self._session.is_on:
+                messages = [replace(message, tokens=self._size(message)) for message in messages]
+            return with_identity(messages, prefix, position, self._clock.now())
 
-    def _check(self, messages: Sequence[Message], prefix: str, position: int) -> list[Message]:
-        for message in messages:
-            check_message(message, self._settings.storage.max_message_characters)
-        if self._settings.storage.redact_messages:
-            messages = [redacted(message) for message in messages]
-        if self._session.is_on:
-            messages = [replace(message, tokens=self._size(message)) for message in messages]
-        return with_identity(messages, prefix, position, self._clock.now())
+        return await compute(prepare, sum(map(characters, given)))
 
     def _tools(self, turn: Turn) -> tuple[Tool, ...]:
         """What the model may call in a turn: the search of this memory, and the tools of layers."""
@@ -509,7 +509,7 @@ class Memory:
         `embed=False` the vectors are left to `embed` or to the next recall. What is said to a sub-agent
         that shares no memory is not searched.
         """
-        checked = await self._checked(as_messages(messages, role), new_id(self._clock.now()), 0)
+        checked = await self._prepare(as_messages(messages, role), new_id(self._clock.now()), 0)
         if isinstance(scope, ChildScope):
             return await self._append_apart(scope, checked)
         if not embed:

@@ -37,14 +37,14 @@ class MemoryOff(Memory):
         child = scope if isinstance(scope, ChildScope) else None
         own = scope.scope if isinstance(scope, ChildScope) else scope
         turn = Turn(new_id(self._clock.now()), own, Context(), child=child)
-        return replace(turn, context=await self._seen(turn, as_messages(user_input, "user")))
+        return replace(turn, context=await self._note_messages(turn, as_messages(user_input, "user")))
 
     async def step(self, turn: Turn, messages: Input) -> Context:
         """What was said in the turn."""
-        return await self._seen(turn, as_messages(messages, "assistant"))
+        return await self._note_messages(turn, as_messages(messages, "assistant"))
 
-    async def _seen(self, turn: Turn, said: Sequence[Message]) -> Context:
-        checked = await self._checked(said, turn.id, len(turn.message_ids))
+    async def _note_messages(self, turn: Turn, said: Sequence[Message]) -> Context:
+        checked = await self._prepare(said, turn.id, len(turn.message_ids))
         turn.message_ids.extend(str(message.id) for message in checked)
         turn.log.extend(checked)
         return Context(messages=tuple(turn.log), trace={"off": REASON})
@@ -60,7 +60,7 @@ class MemoryOff(Memory):
     ) -> Receipt:
         """The receipt says that nothing was kept."""
         check_outcome(outcome)
-        await self._checked(as_messages(messages, "assistant"), turn.id, len(turn.message_ids))
+        await self._prepare(as_messages(messages, "assistant"), turn.id, len(turn.message_ids))
         return Receipt(turn.id, outcome, reason=REASON)
 
     async def finish(self, scope: Scope | ChildScope, outcome: Outcome = "success") -> None:

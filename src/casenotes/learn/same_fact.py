@@ -254,7 +254,7 @@ def _read(text: str, language: _Language) -> list[_Word]:
         elif token[0].isupper() and not (is_first or token[:-1].isupper() or word in language.words):
             counted = _Word(frozenset({word}))  # a name
         else:
-            counted = _counted(word, token, follows, language)
+            counted = _content_word(word, token, follows, language)
         if counted:
             words.append(replace(counted, marks=frozenset(marks)))
             marks = []
@@ -287,7 +287,7 @@ def _time_of_day(match: re.Match[str]) -> str:
     return f"{hour:02}{match[2] or ':00'}"
 
 
-def _counted(word: str, token: str, follows: Sequence[str], language: _Language) -> _Word | None:
+def _content_word(word: str, token: str, follows: Sequence[str], language: _Language) -> _Word | None:
     """The word, if it carries the statement."""
     if word in language.ignored:
         return None

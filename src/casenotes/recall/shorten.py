@@ -219,11 +219,11 @@ def _head_and_tail(text: str, characters: int, note: Note) -> str:
 def _beginning(text: str, most: int, count_tokens: TokenCounter) -> str:
     """As much of a text as so many tokens hold, to its last whole character."""
 
-    def shown(characters: int) -> str:
+    def beginning(characters: int) -> str:
         return text[: _border(text, characters)] + ELLIPSIS
 
-    length = bisect_right(range(len(text)), most, key=lambda characters: count_tokens(shown(characters))) - 1
-    found = shown(length) if length >= 0 else ""
+    length = bisect_right(range(len(text)), most, key=lambda size: count_tokens(beginning(size))) - 1
+    found = beginning(length) if length >= 0 else ""
     return found if count_tokens(found) <= most else ""
 
 
